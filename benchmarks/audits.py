@@ -2,7 +2,7 @@
 
 The rows go to benchmarks/audits.csv. A row has the version of its package and the date. Rows of learners
 that are not named, or whose package is not installed, stay as they are. A program that shows a violation
-without dplangevin goes to docs/audits/NAME.py; `ruff format docs/audits` breaks its lines.
+without dplangevin goes to docs/audits/NAME.py, its tables beside it; `ruff format docs/audits` breaks its lines.
 """
 
 import argparse
@@ -58,14 +58,15 @@ def audit(name: str, of: Mapping[str, Any], confidence: float) -> dict[str, Any]
     hidden = ["not_private_", *of.get("ignore", [])]
     learner, pairs = sandboxed(estimator, None, neighbours, 1.0, False, hidden, of.get("skip", []))
     found = audited(learner, pairs, Budget(*of.get("claims", CLAIM)), runs, confidence)
-    program = PROGRAMS / f"{name}.py"
-    if not found.violated:
-        program.unlink(missing_ok=True)
-    elif not trained:  # that of a function of published.py is written by hand
-        program.write_text(script.program(found, learner, prefix=f"{name}_"))
-        for file, table in zip(script.FILES, found.judged[0].tables[1:], strict=True):
-            (PROGRAMS / f"{name}_{file}").write_text(script.csv(table))
     shown = found.confirmed or (found.judged[0] if found.judged else None)
+    paths = [PROGRAMS / f"{name}{end}" for end in (".py", *(f"_{file}" for file in script.FILES))]
+    if not shown or not found.violated:
+        for path in paths:
+            path.unlink(missing_ok=True)
+    elif not trained:  # that of a function of published.py is written by hand
+        texts = script.program(found, learner, prefix=f"{name}_"), *map(script.csv, shown.tables[1:])
+        for path, text in zip(paths, texts, strict=True):
+            path.write_text(text, encoding="utf-8")
     return {
         "options": options(of, runs),
         "neighbours": neighbours,

@@ -5,7 +5,6 @@ DVC would look up each parameter of a stage with a walk through all of params.ya
 
 import ast
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,9 +26,7 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
     pipeline, hashes = conf["pipeline"], {}
     for kind in manifest.PLACES:
         recipes = {name: manifest.recipe_of(cfg, kind, name) for name in manifest.known(cfg, kind)}
-        hashes[kind] = {
-            name: key([code_hash(*code), settings]) for name, (settings, code, _) in recipes.items()
-        }
+        hashes[kind] = {name: key([code_hash(*code), given]) for name, (given, code, _) in recipes.items()}
     runs, unused = {}, dict.fromkeys(("epsilons", "runs", "settings", "vary"))  # the tasks have them
     for name, run in pipeline["run_stages"].items():
         spec = {**conf["experiment"][run["experiment"]], "delta of conf": conf["delta"], "seed": conf["seed"]}
@@ -48,19 +45,22 @@ def shown(script: str, config: Mapping[str, Any]) -> str:
     tree = ast.parse(Path(__file__).with_name(f"{script}.py").read_bytes())
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     names = {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
-    names.discard(
-        manifest.__name__
-    )  # it reaches all code, and the stages that use it have hashes of their own
-    own = (name for name in names if name.startswith("dplangevin."))
+    # manifest reaches all code, and the stages that use it have hashes of their own
+    own = (name for name in names - {manifest.__name__} if name.startswith("dplangevin."))
     return key([code_hash(*own, *targets(config)), config])
+
+
+def modified() -> set[tuple[Path, int]]:
+    """Return every file that the hashes are of, with the time of its last change."""
+    files = Path("params.yaml"), *Path("conf").rglob("[!.]*.yaml"), *Path("src").rglob("[!.]*.py")
+    return {(path, path.stat().st_mtime_ns) for path in files}
 
 
 @stage
 def main(cfg: DictConfig) -> None:
     """Check the parameters, then write the hashes; every other stage runs after this one."""
-    started = time.time()
+    before = modified()
     check_values(cfg)
     write(Path("data/manifest"), {"code.json": (json.dumps(fingerprints(cfg), indent=1) + "\n").encode()})
-    for path in (Path("params.yaml"), *Path("conf").rglob("[!.]*.yaml"), *Path("src").rglob("[!.]*.py")):
-        if path.stat().st_mtime > started:  # DVC enters in dvc.lock what it finds afterwards
-            raise ConfigError(f"{path} changed while this stage was at work: run it again")
+    for path, _ in before ^ modified():  # DVC enters in dvc.lock what it finds afterwards
+        raise ConfigError(f"{path} changed while this stage was at work: run it again")

@@ -22,10 +22,10 @@ EXHIBITS = Path("results/exhibits")
 
 
 def read(exhibit: dict[str, Any], cfg: DictConfig) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the data that an exhibit is drawn from, and the numbers behind it.
+    """Return the data that an exhibit is drawn from, and the numbers of its CSV file.
 
-    Both are the same table of an analysis, with those `beside` it, and of training curves (`weights`). Else they are
-    the `runs` (default: all) of its folders, read as `part` says, `methods` first, and their summary or `numbers`.
+    An analysis, with those `beside` it, and training curves (`weights`) give one table for both. Runs give the rows of
+    `runs` (default: all) that `read_<part>` reads, in the order of `methods`, and their summary, or else `numbers`.
     """
     if exhibit["source"].endswith(".csv"):
         path = Path(exhibit["source"])

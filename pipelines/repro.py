@@ -57,9 +57,8 @@ def reproduce(args: argparse.Namespace) -> int:
         os.killpg(dvc.pid, signal.SIGTERM)
         dvc.wait()
         raise
-    print(
-        *summary(exhibits, started), "DVC names above what failed." if status else "Nothing failed.", sep="\n"
-    )
+    end = "DVC names above what failed." if status else "Nothing failed."
+    print(*summary(exhibits, started), end, sep="\n")
     return status
 
 

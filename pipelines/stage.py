@@ -8,8 +8,10 @@ from functools import wraps
 from dplangevin.data import DataError
 from dplangevin.pipeline import lock
 from dplangevin.pipeline.cache import RECOMPUTE, Store, listed
-from dplangevin.pipeline.config import load
+from dplangevin.pipeline.config import PARAMS, load
 from dplangevin.pipeline.environment import moved
+
+BACK = "To go back: `git restore --staged --worktree params.yaml dvc.lock data/manifest results`"
 
 
 def stage(main: Callable[..., object]) -> Callable[[], int]:
@@ -23,9 +25,11 @@ def stage(main: Callable[..., object]) -> Callable[[], int]:
         name = os.environ.get("DVC_STAGE") or " ".join(sys.argv)
         try:
             with lock.run(name):
+                if "DVC_EXP_NAME" in os.environ:  # DVC has written it in the second in which git looked at it
+                    os.utime(PARAMS, (0, os.stat(PARAMS).st_mtime - 1))  # so that `git restore` sees a change
                 main(load(), *sys.argv[1:])
         except (DataError, OSError, ValueError, lock.LockError) as error:
-            print(f"{name}: {error}", file=sys.stderr)
+            print(f"{name}: {error}", *[BACK] * ("DVC_EXP_NAME" in os.environ), sep="\n", file=sys.stderr)
             return 1
         return 0
 

@@ -83,10 +83,9 @@ def result(cfg: DictConfig, name: str) -> Result:
         spec, path = analyse.described(cfg, name), Path(f"results/analyses/{name}.csv")
         each = [str(i) for i in range(len(listed(path)))]  # each task is a kind of its own
         return Result([path], each, lambda store: analyses.run(spec, cfg.seed, store))
-    run = cfg.pipeline.runs[name]
-    files_read = inputs(cfg, run.experiment, run.dataset)
-    work = SweepTasks(cfg, run.experiment, run.dataset, files_read, KEPT / name)
-    paths = [RUNS / run.experiment / run.dataset / f"{table}.csv" for table in tables(work.spec)]
+    where = cfg.pipeline.runs[name].experiment, cfg.pipeline.runs[name].dataset
+    work = SweepTasks(cfg, *where, inputs(cfg, *where), KEPT / name)
+    paths = [Path(RUNS, *where, f"{table}.csv") for table in tables(work.spec)]
     return Result(paths, [task.run.name for task in work.tasks], lambda store: sweep(work, store), work)
 
 
@@ -133,7 +132,7 @@ def prices(work: SweepTasks, path: Path) -> Move:
 
 def first_steps(work: SweepTasks, path: Path) -> Move:
     """Compare the norms after the first steps of one long chain of each method with those noted of the whole run."""
-    rows = [*listed(path).values()]
+    rows = [rows for _, rows in zip(work.tasks, listed(path).values(), strict=True)]
     last = {task.run.name: i for i, task in enumerate(work.tasks) if rows[i].begun}
     before, after = {}, {}
     for name, i in last.items():

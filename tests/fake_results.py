@@ -70,11 +70,6 @@ def run_rows(method: str, means: Sequence[float], **other: Any) -> pd.DataFrame:
     return accuracy_rows(method, values, bill=0.5, **other)
 
 
-def fact(metric: str, value: float) -> pd.DataFrame:
-    """What a prepared data set is."""
-    return pd.DataFrame([{"experiment": "data", "dataset": "adult", "metric": metric, "value": value}])
-
-
 BUDGETS_OF_FIGURE1 = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
 TOP = {"synthetic": 0.72, "abalone": 0.78, "adult": 0.85}
 HALF = {"ops": 0.2, "objpert": 0.1, "outpert": 0.3, "hybrid": 0.4, "dp_sgld": 3.0, "dp_sgnht": 2.0}

@@ -15,17 +15,11 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from pandas import DataFrame, Series
+from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dplangevin import (
-    Budget,
-    Glm,
-    ObjPert,
-    OutPert,
-    PrivateClassifier,
-    learn,
-)
+from dplangevin import Budget, Glm, ObjPert, OutPert, PrivateClassifier, learn
 from dplangevin.methods.ops import Ops
 from dplangevin.samplers.posterior import Sampler
 
@@ -70,16 +64,13 @@ def test_what_was_computed_from_the_rows_without_noise_is_not_released() -> None
     assert secret["r_hat"] > 1.05
     assert "R-hat" in secret["not_reached"]
     assert model.privacy_.violated == []
-    for text in (
-        repr(model.privacy_),
-        repr(model.answer_),
-        repr(model),
-        pickle.dumps(model).decode("latin-1"),
-    ):
+    texts = map(repr, (model.privacy_, model.answer_, model))
+    for text in (*texts, pickle.dumps(model).decode("latin-1")):
         assert secret["not_reached"] not in text
         assert "r_hat" not in text
     kept = pickle.loads(pickle.dumps(model))
     assert not hasattr(kept, "not_private_")
+    assert (model.random_state, kept.random_state, clone(model).random_state) == (1, None, 1)
     assert kept.answer_.not_private == {}
     assert np.array_equal(kept.predict_proba(X), model.predict_proba(X))
 
@@ -130,10 +121,8 @@ def test_classes_are_sorted_as_scikit_learn_has_them() -> None:
     """Its scores of probabilities rely on it."""
     two = X[y != "c"], y[y != "c"]
     given: Any = {"epsilon": 1e3, "row_bound": 0.5, "random_state": 0}
-    one, other = (
-        PrivateClassifier("objpert", classes=classes, **given).fit(*two)
-        for classes in (["a", "b"], ["b", "a"])
-    )
+    orders = ["a", "b"], ["b", "a"]
+    one, other = (PrivateClassifier("objpert", classes=each, **given).fit(*two) for each in orders)
     assert list(one.classes_) == list(other.classes_) == ["a", "b"]
     assert np.array_equal(one.predict_proba(two[0]), other.predict_proba(two[0]))
     assert one.score(*two) > 0.8
@@ -150,7 +139,7 @@ def test_no_warning_counts_the_labels() -> None:
 def test_fits_of_one_seed_have_noise_of_their_own_unless_they_are_the_same() -> None:
     """What scikit-learn clones, one for each class or fold, has the seed of all: their noise must not cancel."""
 
-    def fitted(X: Any, y: Any, method: Any = "outpert", epsilon: float = 1.0) -> np.ndarray:
+    def fitted(X: Any, y: Any, method: Any = "outpert", epsilon: Any = 1.0) -> np.ndarray:
         given: Any = {"row_bound": 0.5, "classes": ["a", "b", "c"], "random_state": 0}
         model = PrivateClassifier(method, epsilon, **given).fit(X, y)
         return np.asarray(model.answer_.theta.flatten()[:3])
@@ -158,16 +147,21 @@ def test_fits_of_one_seed_have_noise_of_their_own_unless_they_are_the_same() -> 
     same = [
         fitted(X, y),
         fitted(np.asfortranarray(X), y, epsilon=1),
-        fitted(DataFrame(X).to_numpy(), Series(y), epsilon=np.float64(1.0)),
+        fitted(DataFrame(X).to_numpy(), Series(y), epsilon=np.float32(1.0)),
     ]
     assert all(np.allclose(each, same[0], rtol=1e-6) for each in same)  # of rows in another order of memory
     assert np.array_equal(fitted(X, y, OutPert()), fitted(X, y, OutPert()))
-    steep = OutPert(l2=0.011)
+
+    class Local(OutPert):
+        """A class that pickle cannot find."""
+
+    assert np.array_equal(fitted(X, y, Local()), fitted(X, y, Local()))
+    steep, local = OutPert(l2=0.0101), Local(l2=0.0101)
     noise = [
         same[0] - fitted(X, y, epsilon=math.inf),
         fitted(X, y[::-1]) - fitted(X, y[::-1], epsilon=math.inf),
         fitted(X[1:], y[1:]) - fitted(X[1:], y[1:], epsilon=math.inf),
-        fitted(X, y, steep) - fitted(X, y, steep, epsilon=math.inf),
+        *(fitted(X, y, of) - fitted(X, y, of, epsilon=math.inf) for of in (steep, local, Local())),
     ]
     for one, another in itertools.combinations(noise, 2):
         assert np.abs(one - another).max() > 1e-1 * np.abs(one).max()
@@ -185,16 +179,13 @@ def test_random_states_are_those_of_scikit_learn(seed: Any) -> None:
 
 
 def test_numbers_and_random_states_are_taken() -> None:
-
     def fitted(seed: Any) -> np.ndarray:
-        return np.asarray(
-            PrivateClassifier("outpert", row_bound=0.5, random_state=seed).fit(X, y).answer_.theta
-        )
+        model = PrivateClassifier("outpert", row_bound=0.5, random_state=seed)
+        return np.asarray(model.fit(X, y).answer_.theta)
 
     one = fitted(1)
-    assert all(
-        np.array_equal(fitted(seed), one) for seed in (True, np.int64(1), np.uint8(1))
-    )  # as scikit-learn does
+    for seed in (True, np.int64(1), np.uint8(1)):  # as scikit-learn does
+        assert np.array_equal(fitted(seed), one)
     largest = fitted(2**32 - 1)
     assert not np.array_equal(largest, one)
     state = np.random.RandomState(0)
@@ -210,7 +201,10 @@ def test_numbers_and_random_states_are_taken() -> None:
         ({"epsilon": "1"}, "epsilon = '1' must be a number, not str: give it as a float"),
         ({"delta": True}, "delta = True must be a number, not bool"),
         ({"delta": -1e-5}, r"delta = -1e-05 must be in \[0, 1\)"),
-        ({"classes": ["a", 1]}, r"y has label 'b', which is not among classes \['1', 'a'\]"),
+        ({"classes": ["a", 1]}, r"y has a label that is not among classes \['1', 'a'\]"),
+        ({"classes": {"a"}}, "classes = {'a'} must be a list of labels of one type"),
+        ({"classes": [None, "a"]}, r"classes = \[None, 'a'\] must be a list of labels of one type"),
+        ({"method": "pate"}, "PATE needs public rows: give them to Glm.from_arrays"),
     ],
 )
 def test_odd_values_are_named_with_the_fix(change: dict[str, Any], message: str) -> None:

@@ -140,10 +140,15 @@ def test_a_bias_is_a_constant_feature_within_the_bound(bound: float) -> None:
         ({"X": [[0.1, math.nan, 0.0]] * 60}, "X has a value that is nan"),
         ({"X": [0.1] * 60}, r"X has shape \(60,\): give \(n, features\)"),
         ({"y": [0, 1]}, r"y has shape \(2,\): give one label per row, \(60,\)"),
-        ({"y": ["yes"] * 60}, r"1 classes in \['yes'\]: they must be two or more"),
-        ({"y": [math.nan] + [1.0] * 59}, r"classes in \[1.0, nan\]: they must be two"),
-        ({"classes": [1, 2]}, r"y has label 0, which is not among classes \[1, 2\]"),
-        ({"classes": [0, 0, 1]}, "must be two or more, distinct"),
+        ({"y": ["yes"] * 60}, "y has only one class: give all that there can be as classes"),
+        ({"y": [math.nan] + [1.0] * 59}, "y has nan, infinity or None: every row needs a label"),
+        ({"y": [math.inf] + [1.0] * 59}, "y has nan, infinity or None: every row needs a label"),
+        ({"y": ["1", 1] * 30}, "y has labels of several types"),
+        ({"classes": [1, 2]}, r"y has a label that is not among classes \[1, 2\]: give all"),
+        ({"classes": [0, 0, 1]}, r"classes = \[0, 0, 1\] must be distinct, two or more"),
+        ({"classes": [0, "1"]}, "classes has labels of several types"),
+        ({"classes": [[0], [1, 2]]}, "classes has labels of several types"),
+        ({"classes": {0, 1}}, "classes has labels of several types, or is no list"),
         ({"classes": [0, 1, 2], "loss": "logistic"}, "the logistic loss has 2 classes, not 3: use softmax"),
         ({"loss": "hinge"}, "loss 'hinge' is unknown"),
         ({"loss": "huber"}, "huber needs label_bound, a public Y"),
@@ -153,9 +158,10 @@ def test_a_bias_is_a_constant_feature_within_the_bound(bound: float) -> None:
         ({"X": [["0.1", "0.2", "0.3"]] * 60}, r"X is no array of real numbers .*<U3\): give \(n, features\)"),
         ({"X": [[0.1, 0.2], [0.1]] * 30}, "X is no array of real numbers .*inhomogeneous"),
         ({"row_bound": 1e39}, r"row_bound = 1e\+39 must be in \[1e-18, 1e18\]"),
-        ({"classes": "ab"}, r"classes = 'ab' must be a list of labels, in order: give \[first, second, ...\]"),
-        ({"y": [None, 1] * 30}, "y has labels of several types .*: give labels of one type"),
-        ({"y": np.array([0, 1, math.nan] * 20, dtype=object)}, "must be two or more, distinct and known"),
+        ({"classes": "ab"}, "classes has labels of several types, or is no list: give a list of labels of one"),
+        ({"y": [None, 1] * 30}, "y has labels of several types, None or lists: give a list of labels of one type"),
+        ({"y": np.array([0, 1, math.nan] * 20, dtype=object)}, "y has nan, infinity or None"),
+        ({"X": np.array([["0.1", 0.2, 0.3]] * 60, dtype=object)}, "X is no array of real numbers .it has a str"),
         ({"loss": 3}, "loss = 3 must be a name or a Loss"),
         ({"label_bound": 3.0}, r"label_bound = 3\.0 is for loss='huber': leave it out"),
         ({"threshold": 1.0, "loss": huber(1.0, 1.0)}, r"threshold = 1\.0 is for loss='huber': leave it out"),
@@ -167,6 +173,21 @@ def test_what_does_not_fit_is_named_with_the_fix(change: dict[str, Any], why: st
     X, y = rows()
     with pytest.raises(ValueError, match=why):
         Glm.from_arrays(**{"X": X, "y": y, "row_bound": 1.0, **change})
+
+
+@pytest.mark.parametrize("classes", [None, ["no", "yes"]])
+@pytest.mark.parametrize("secret", ["hiv", 41234.0, math.inf, None, b"hiv", ("hiv",), 4 + 4j])
+@pytest.mark.parametrize("kind", [list, lambda y: np.array(y, dtype=object)], ids=["list", "objects"])
+def test_no_message_shows_a_private_label(classes: Any, secret: Any, kind: Any) -> None:
+    """Messages end in logs."""
+    shown, three = "", classes is None and secret == "hiv"
+    try:
+        Glm.from_arrays(rows()[0], kind(["no", "yes"] * 29 + [secret] * 2), row_bound=1.0, classes=classes)
+    except ValueError as error:
+        shown = f"{error} {error.__cause__}"
+    assert three != bool(shown)
+    assert "hiv" not in shown
+    assert "4" not in shown
 
 
 def test_public_frames_have_the_columns_of_x() -> None:

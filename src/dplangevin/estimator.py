@@ -14,8 +14,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dplangevin import random
-from dplangevin.library import Answer, learn
+from dplangevin.checks import real, require
+from dplangevin.library import learn
 from dplangevin.methods import Method
+from dplangevin.methods.pate import Pate
+from dplangevin.methods.registry import named
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.problems.glm import Glm
 
@@ -50,7 +53,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     method : str or Method
-        A name in `dplangevin.METHODS`, or any object with the interface `dplangevin.Method`.
+        A name in `dplangevin.METHODS`, or any object with the interface `dplangevin.Method`; not PATE.
     epsilon, delta : float, as in `Budget`.
     row_bound : float
         B in [1e-18, 1e18], public. Longer rows are cut to it, ``x -> x min(1, B/||x||)``. Scale X by public constants
@@ -59,8 +62,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     classes : list of labels, optional
         All possible labels, public. None: the labels in y; the guarantee then says so.
     random_state : int in [0, 2^32), RandomState or None
-        None takes the system's entropy, which is for a fit that will be published. A seed gives the same fit again, and
-        other noise to other rows, labels or settings. It is as secret as the rows.
+        None takes the system's entropy, which is for a fit that will be published. A seed gives the same fit again.
+        Other rows, labels or settings get other noise. Whoever knows the seed can subtract the noise: keep it as secret
+        as the rows. A pickle of a fitted classifier has None in its place; one of an unfitted classifier has the seed.
     device : str or torch.device, optional, as in `library.learn`.
 
     Attributes
@@ -70,7 +74,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     privacy_ : Privacy
     answer_ : library.Answer
     not_private_ : dict
-        Diagnostics from the rows without noise, such as a sampler's R-hat; a pickle has neither them nor rows.
+        Diagnostics from the rows without noise, such as a sampler's R-hat. A pickle has neither them nor rows.
     """
 
     def __init__(
@@ -96,41 +100,44 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from private rows X (n, features) and labels y (n,)."""
-        budget, seed = Budget(self.epsilon, self.delta), _seed(self.random_state)
+        budget = Budget(real(epsilon=self.epsilon), real(delta=self.delta))
+        given, method = self.random_state, self.method
+        seed = None if given is None else int(check_random_state(given).randint(2**31 - 1))
+        alone = not isinstance(named(method), Pate)
+        require(alone, "PATE needs public rows: give them to Glm.from_arrays, and the problem to `learn`")
+        try:
+            classes = None if self.classes is None else np.unique(np.asarray(self.classes)[:]).tolist()
+        except (TypeError, IndexError) as error:  # numpy makes no axis of a set
+            raise ValueError(f"classes = {self.classes!r} must be a list of labels of one type") from error
         X, y = validate_data(self, X, y)
         with warnings.catch_warnings():  # one depends on the number of different labels
             warnings.simplefilter("ignore")
             check_classification_targets(y)
         problem = Glm.from_arrays(
-            X,
-            y,
-            row_bound=self.row_bound,
-            classes=None if self.classes is None else np.unique(self.classes).tolist(),
-            bias=self.bias,
-            clip_rows=True,
+            X, y, row_bound=self.row_bound, classes=classes, bias=self.bias, clip_rows=True
         )
-        (answer,) = learn(self.method, problem, budget, self._generator(problem, seed), device=self.device)
+        rng = None
+        if seed is not None:  # a stream for these rows and settings: the noise of two fits never cancels
+            rows = [part.contiguous().numpy() for part in (problem.x, problem.y)]
+            numbers = [budget.epsilon, budget.delta, float(self.row_bound)]
+            own: Any = method
+            if not isinstance(method, str):  # by names: pickle finds no class that a function defines
+                own = [type(method).__module__, type(method).__qualname__, method.__getstate__()]
+            inputs = joblib.hash([rows, numbers, [*map(str, problem.names)], own])
+            rng = random.generator(seed, f"fit {inputs}")
+        (self.answer_,) = learn(method, problem, budget, rng, device=self.device)
         self.classes_ = np.asarray(problem.names)
-        self.answer_: Answer = answer
-        of = answer.guarantee
+        of, price = self.answer_.guarantee, self.answer_.price()
         self.privacy_ = Privacy(
-            of.event, of.epsilon, of.delta, of.adjacency, answer.price(), of.assumptions, answer.violated
+            of.event, of.epsilon, of.delta, of.adjacency, price, of.assumptions, self.answer_.violated
         )
-        self.not_private_ = answer.not_private
+        self.not_private_ = self.answer_.not_private
         return self
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "not_private_"}
-
-    def _generator(self, problem: Glm, seed: int | None) -> torch.Generator | None:
-        """Return the generator of a fit, whose seed, rows and settings it depends on: no two fits' noise cancels."""
-        if seed is None:
-            return None
-        rows = [part.contiguous().numpy() for part in (problem.x, problem.y)]
-        numbers = [float(number) for number in (self.epsilon, self.delta, self.row_bound)]
-        inputs = joblib.hash([rows, numbers, [*map(str, problem.names)], self.method])
-        return random.generator(seed, f"fit {inputs}")
+        secret = {"random_state": None} if "answer_" in state else {}
+        return {name: value for name, value in (state | secret).items() if name != "not_private_"}
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return probabilities ``(m, K)`` in the order of `classes_`, averaged over the released samples."""
@@ -142,8 +149,3 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         """Return the most probable class of each row, ``(m,)``."""
         best = self.predict_proba(X).argmax(1)
         return np.asarray(self.classes_[best])
-
-
-def _seed(given: Any) -> int | None:
-    """Return the seed of a random_state; None for the system's entropy."""
-    return None if given is None else int(check_random_state(given).randint(2**31 - 1))

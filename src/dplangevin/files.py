@@ -37,7 +37,9 @@ def temporary_path(path: str | Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield part
     except OSError as error:
-        raise with_fix(error, path) from None
+        if (fixed := with_fix(error, path)) is error:
+            raise
+        raise fixed from error
     finally:
         with suppress(OSError):
             part.unlink()

@@ -41,8 +41,8 @@ OF_RECORDS = "the theorem has conditions on the number of records: `price` says 
 class Answer:
     """The release of a method for one budget, without the rows that the method learned from.
 
-    Under add_remove, plan and facts omit the number of records, and the promise is the budget. theta, its rows' number
-    and the errors of a plan depend on that number, which the guarantee takes as public.
+    For add/remove neighbours plan and facts omit n, the number of records, and the promise is the budget. theta, its
+    number of rows and the error messages of planning still depend on n: the guarantee takes n as public.
 
     Attributes
     ----------
@@ -187,13 +187,13 @@ def budget_for(
     accountant: Accountant = TIGHT,
     event: Callable[[Plan], DpEvent] = visible,
 ) -> Budget:
-    """Return the budget to give to a method so that its proven epsilon under `adjacency` is `target`.
+    """Return the budget to give to a method so that its proven epsilon for the neighbours `adjacency` is `target`.
 
     The proven epsilon is at most target.epsilon, and within rtol of it unless the method cannot spend more.
 
     Parameters
     ----------
-    method, problem, target, adjacency : as in `price`.
+    method, problem, target, adjacency : as in `price`, where `budget` is the target; adjacency: the neighbours.
     rtol : float, relative tolerance.
     accountant : Accountant, by default that of epsilon_proven in `price`.
     event : function plan -> priced event, by default with all iterates visible; `plan.guarantee.event`: the last one.
@@ -213,8 +213,8 @@ def attack(
 ) -> Audit:
     """Compute the attack epsilon (lower bound) of a release at budget.delta, by the attack of `attacks.release`.
 
-    The method runs `runs` times on each of two data sets that the problem's facts admit, without its rows. They differ
-    by one replaced record. A bound above epsilon_replace_one of `price` would refute it; one below shows nothing.
+    The method runs `runs` times on each of two data sets that the problem's facts admit. They hold none of its rows,
+    and differ in one replaced record. A bound above epsilon_replace_one of `price` refutes it; one below shows nothing.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def audit(
     ignore : names of attributes and methods that the learner does not release.
     skip : words in the names of pairs that the claim is not for, such as "absent class".
     floats : bool, whether the lowest bits of released numbers count.
-    runs, confidence : int >= 8, fits on each table of a pair for one bound; float in (0, 1).
+    runs, confidence : int >= 8, fits on each table for one bound; float in (0, 1), confidence of the bound.
     rng : int >= 0, seed of the seeds of all fits.
     jobs : int or None, processes of joblib; None for this process, or for `joblib.parallel_config`.
 
@@ -349,6 +349,7 @@ def _generator(rng: int | torch.Generator | None, label: str) -> torch.Generator
     if rng is None:
         return random.unpredictable()
     if isinstance(rng, torch.Generator):
+        require(rng.device.type == "cpu", f"rng is on {rng.device}: give one on the CPU, where we draw")
         return rng
     seed = isinstance(rng, Integral) and not isinstance(rng, bool) and rng >= 0
     require(

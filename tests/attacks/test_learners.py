@@ -150,10 +150,9 @@ def shows(found: search.LearnerAudit, learner: Any, folder: Path) -> None:
         (folder / file).write_text(script.csv(table))  # as `--out` does
     (folder / "show.py").write_text(script.program(found, learner))
     done = subprocess.run(
-        [sys.executable, "show.py"],
+        [sys.executable, folder / "show.py"],
         capture_output=True,
         text=True,
-        cwd=folder,
         env={"PYTHONPATH": f"{TESTS}:{TESTS.parent}:{TESTS.parent / 'src'}"},
     )
     assert done.returncode == 0, done.stderr
@@ -182,6 +181,27 @@ def test_an_exception_that_one_record_decides_is_a_release(tmp_path: Path) -> No
     shows(found, learner, tmp_path)
 
 
+class Counts(BaseEstimator):
+    """The numbers of records of each class, without noise."""
+
+    def __init__(self, classes: Any = (), most: float = 0.0, scales: Any = (0,)) -> None:
+        self.classes, self.most, self.scales = classes, most, scales
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> "Counts":
+        counts = [min(self.most, (y == label).sum()) for label in self.classes]
+        self.counts_ = self.scales[0] * counts
+        return self
+
+
+def test_a_program_has_labels_that_look_like_numbers_arrays_and_infinity(tmp_path: Path) -> None:
+    """Regression: it read the labels '0' and '1' as integers, and had the defaults for these parameters."""
+    counts = Counts(np.array(["0", "1"]), np.inf, [np.array([1.0, np.inf])])
+    learner, pairs = sandboxed(counts, None, "replace_one", 1.0, False, ())
+    found = audited(learner, pairs, PURE, runs=100)
+    assert found.violated
+    shows(found, learner, tmp_path)
+
+
 def shifted(table: sandbox.Table, seed: int) -> dict[str, Any]:
     noise = np.random.default_rng(seed).normal(size=2)
     return {"weights": table.X.sum(0) + noise, "notes": ["a", None], "count": len(table.y)}
@@ -207,7 +227,7 @@ def test_rows_of_the_user_are_shared_and_read_from_files(tmp_path: Path, rng: np
     assert all(np.array_equal(pair.first.X[1:], X[1:]) for pair in pairs if "alone" not in pair.name)
     found = audited(learner, pairs, PURE, runs=100)
     assert found.violated
-    assert "read('first.csv')" in script.program(found, learner)
+    assert "read('first.csv', '<U4')" in script.program(found, learner)
     table = found.judged[0].tables.first
     assert script.csv(table).splitlines()[0] == "x0,x1,x2,y"
     assert len(script.csv(table).splitlines()) == 21

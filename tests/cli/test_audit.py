@@ -55,6 +55,7 @@ def test_pairs_are_skipped_and_lowest_bits_count_if_asked() -> None:
     done = audit(*words).stdout
     named = re.findall(r"^(\w.*?)  +[\d.]+  [\d.]+ ", done, re.MULTILINE)
     assert {each.removeprefix("by new runs: ") for each in named} == {"flipped label"}
+    assert done.endswith("--out FOLDER writes a program that shows it without dplangevin.\n")
     assert "800 fits; 100 on each table" in done
 
 
@@ -64,7 +65,7 @@ def test_rows_of_a_csv_and_a_training_function(tmp_path: Path, rng: np.random.Ge
     text = "from functools import partial\ndef fit(axis, table, seed):\n    return table.X.max(axis)\n"
     (tmp_path / "training_of_mine.py").write_text(f"{text}train = partial(fit, 0)\n")
     words = ["--train", "training_of_mine:train", "--data", "my.csv", "--target", "label"]
-    done = audit(*words, "--claims", "1,0", "--runs", "100", "--neighbours", "add_remove")
+    done = audit(*words, "--claims", "1,0", "--runs", "100", "--neighbours", "add_remove", "--out", "found")
     assert done.exit_code == 1, done.output
     assert "no noise: parameters[0] is " in done.stdout
     assert "from training_of_mine import train;" in done.stdout

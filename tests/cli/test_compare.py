@@ -219,6 +219,14 @@ def test_the_config_of_a_method_makes_it() -> None:
         assert instantiate(config_of(make())) == make()
 
 
+def test_a_method_of_ones_own_keeps_numbers_of_numpy_as_its_class_has_them() -> None:
+    """The config of a number of numpy without its value makes 0: no noise."""
+    given = Stated(event=lambda: None, delta=np.sqrt(4.0))
+    assert config_of(given)["delta"] == 2.0
+    cfg = asking(1).config({}, {"a": given, "b": OfPersons(given, 3)}, {"a": [1], "b": [1]}, 100).method
+    assert [*cfg.a] == [*cfg.b.method] == ["_target_"]
+
+
 def test_a_schema_is_written_filled_in_and_used(here: Path) -> None:
     done = run("schema", "mine.csv", "--target", "label")
     assert "as: category" in done.stdout
@@ -353,7 +361,8 @@ BAD = [
     (None, ["--delta", "0"], "--delta 0: must be in (0, 1)"),
     (None, ["--epsilon", "0,1"], "--epsilon 0,1: need positive numbers"),
     (None, ["--repeats", "1"], "'--repeats': Input should be greater than or equal to 2"),
-    (None, ["--group", "kind"], "line 7, column kind: --group needs a person in every row, not 'NA'"),
+    (None, ["--method", "math.gcd"], "math.gcd is no method: need a class"),
+    (None, ["--group", " kind "], "line 7, column kind: --group needs a person in every row, not 'NA'"),
     (None, ["--group", "no"], "no column 'no' in the header"),
     (None, ["--group", "same", "--test", "mine.csv"], "--test mine.csv: with --group the split"),
     (None, ["--rows-per-person", "2"], "--rows-per-person 2: add --group COLUMN"),

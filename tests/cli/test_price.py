@@ -84,11 +84,14 @@ def test_a_person_costs_as_many_rows_of_gaussian_noise() -> None:
     assert loose["name"] == "person with 2 records: group lemma, loose"
 
 
-@pytest.mark.parametrize(("delta", "warned"), [("0.0099", False), ("0.01", True)])
-def test_a_delta_that_a_published_record_meets_is_warned_of(delta: str, warned: bool) -> None:
-    done = run(f"price --records 100 --batch 10 --noise 2 --epochs 1 --delta {delta}")
+@pytest.mark.parametrize(("delta", "batch", "warned"), [("0.0099", 10, False), ("0.01", 30, True)])
+def test_a_delta_that_a_published_record_meets_and_rounded_epochs_are_named(
+    delta: str, batch: int, warned: bool
+) -> None:
+    done = run(f"price --records 100 --batch {batch} --noise 2 --epochs 1 --delta {delta}")
     assert done.exit_code == 0
     assert ("Warning\n  delta 0.01 is not below 1/100: a method" in done.stdout) is warned
+    assert ("  3 steps, as --epochs 1 makes 3.33333: for more give --steps\n" in done.stdout) is warned
 
 
 WORDS = [
@@ -218,6 +221,8 @@ FULL = f"price {STEPS} --noise 1.1"
         (FULL, "add for example --epochs 20"),
         (f"{FULL} --epochs 2 --steps 9", "--epochs and --steps say the same"),
         (f"{FULL} --epochs 2 --set radius=3", "--set is for a method: name one by --method"),
+        (f"{FULL} --epochs 2 --epsilon 3", "--epsilon is for a method"),
+        (f"{FULL} --epochs 2 --runs 50", "--runs 50: add --tuned poisson"),
         ("price --method obspert --epsilon 1 --records 99", "did you mean objpert"),
         ("price --method sgd --records 99", "sgd has no privacy to price"),
         ("price --method dp_sgd --records 99", "--epsilon missing: add for example --epsilon 1"),

@@ -143,6 +143,8 @@ WARTS = [
     Wart("a dash among numbers", csv(x=put(NUMBERS, "-")), error="line 4, column x: '-' is not a number: .*--na"),
     Wart("a word among numbers", csv(x=put(NUMBERS, "many")), error="line 4, column x: 'many' is not a number: correct it, .*--na for .*--categories x"),
     Wart("a word that is named", csv(x=put(NUMBERS, "many")), "--na many", said=("1 of x",), features=["x", "x missing", *FEATURES[1:4], "w missing", "bias"]),
+    Wart("a mark that no value is", csv(), "--na many", error="--na 'many': no value of mine.csv is that"),
+    Wart("codes of the target", csv(), "--categories y", error="--categories y: that is the target"),
     Wart("codes of a category", csv(k=put([*"123"] * 10, "X")), "--categories k", features=of("k=1", "k=2", "k=3", "k=X")),
     Wart("few numbers among texts", csv(w=put(TEXTS, "1", "2")), features=["x", "w=1", "w=2", "w=A", "w=B", "w=C", "bias"]),
     Wart("blanks between thousands", csv(x=put(NUMBERS, "1 200")), error="line 4, column x: '1 200' is not a number: .*--thousands"),

@@ -1,9 +1,11 @@
 """Units on a Dask cluster, a scheduler and two workers as real processes: they have the bytes that they have here."""
 
 import gc
+import operator
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -164,11 +166,21 @@ def test_workers_of_other_versions_are_refused(
     assert work.computed() == []
 
 
-def test_a_worker_of_two_threads_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_of_two_threads_is_refused_and_its_errors_are_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=":0") as cluster:
         monkeypatch.setenv("DPL_CLUSTER", cluster.scheduler_address)
         with pytest.raises(ValueError, match=r"is refused.*: --nthreads 2, not 1$"):
             list(executor.computed(str, [1]))
+        for error, fault in {
+            "TypeError": operator.index,
+            "FileNotFoundError": lambda *_: os.stat("x"),
+        }.items():
+            with Client(cluster, set_as_default=False) as client:
+                client.run(setattr, executor, "versions", fault)
+            with pytest.raises(ValueError, match=rf"^a worker failed before its task began: {error}"):
+                list(executor.computed(str, [1]))
 
 
 def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,6 +189,9 @@ def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"DPL_CLUSTER = tcp.* does not answer"):
         list(executor.computed(str, [1]))
     assert list(executor.computed(str, [])) == []  # nothing to do needs none
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ValueError, match=r"needs Dask: pip install 'dplangevin\[cluster\]'$"):
+        list(executor.computed(str, [1]))
 
 
 # One way for all

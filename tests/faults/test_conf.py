@@ -153,6 +153,9 @@ WRONG_RUNS: list[tuple[str, Any, str]] = [
     ("experiment.sweep.vary.dataset.abalone.train_row", [9], "train_row = 9: Extra inputs are not permitted"),
     ("experiment.sweep.vary.dataset.abalone.held_out", [1.0], "held_out = 1.0: Input should be less than 1"),
     ("experiment.compare.problem", "logistik", "no problem is named 'logistik'; did you mean logistic"),
+    ("experiment.sweep.vary.dataset.adult", {"limit": [9]}, "of vary.dataset is named 'adult'; there are abalone"),
+    ("experiment.ops_proven.vary.problem.cifar10", {"loss": ["huber"]}, "no key of vary.problem is named 'cifar10'"),
+    ("experiment.wang2015.calibrated", "proven", "experiment.wang2015: calibrated: proven needs price_neighbours"),
 ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import pytest
 from run import inputs
 
 from dplangevin.pipeline import cache as cached
-from dplangevin.pipeline import config, sweep
+from dplangevin.pipeline import code, config, executor, sweep
 from dplangevin.pipeline.cache import Rows, Store, beside, listed
 from dplangevin.pipeline.code import reachable
 
@@ -225,6 +225,18 @@ def test_a_method_from_elsewhere_and_what_lies_next_to_it(
     assert {"elsewhere", "elsewhere_too", "dplangevin.methods.ops", "dplangevin.samplers.posterior"} <= found
     assert not {"math", "torch"} & found
     assert reachable(["torch.nn.Sequential", "no.such.Thing"]) == {}
+
+
+def test_an_edit_during_a_task_changes_no_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edited, left = (tmp_path / f"dplangevin/{name}.py" for name in ("edited", "left"))
+    edited.parent.mkdir()
+    for path in (edited, left):
+        path.write_text("X = 1\n")
+    monkeypatch.setattr(code, "SOURCES", tmp_path)
+    code.package_hash.cache_clear()
+    executor.attempted(edited.write_text, 0, "X = 2\n")
+    code.package_hash.cache_clear()
+    assert code._tree_hash(edited) == code._tree_hash(left)
 
 
 RUN = """

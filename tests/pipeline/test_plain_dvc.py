@@ -16,7 +16,7 @@ import render
 import report
 import repro
 import run as run_stage
-from checkout import ROOT, dvc, fresh_clone, run, with_python
+from checkout import ROOT, commit, dvc, fresh_clone, run, with_python
 from composed import parameters
 from omegaconf import OmegaConf
 from run import at_prices
@@ -121,6 +121,16 @@ def test_what_fails_stops_nothing_else_and_is_listed_at_the_end(small: Path) -> 
     assert "failed to reproduce stages: 'data' and 'run_b'" in done.stderr
 
 
+def test_git_sees_what_a_failed_experiment_has_set(small: Path) -> None:
+    """Of the size that the file had, and written within the second in which git looked at it."""
+    commit(small)
+    for _ in range(3):
+        assert dvc(small, "exp", "run", "-S", "radius=null", PYTHONPATH=str(ROOT / "src")).returncode != 0
+        assert "params.yaml" in run(small, "git", "diff", "--name-only").stdout.split()
+        run(small, "git", "restore", ".")
+        assert (small / "params.yaml").read_text() == "radius: 10.0\n"
+
+
 def test_the_interpreter_is_that_of_the_nearest_environment(small: Path) -> None:
     """Also in the copy of a queued experiment, which has none of its own."""
     own = small / ".venv/bin/python"
@@ -190,7 +200,7 @@ def test_the_figure_of_the_readme_is_made_in_a_fresh_clone_without_a_network(tmp
     done = run(clone, *command.split(), **off)
     assert done.returncode != 0
     assert "Exhibits: 0 of 1 made now." in done.stdout
-    assert "'prepare@adult'" in done.stderr.partition("ERROR: failed to reproduce")[2]
+    assert "run@li2019_decreasing-adult: data/raw/adult/adult.data is not available" in done.stderr
 
 
 def test_the_lock_has_the_stages_that_there_are() -> None:

@@ -120,6 +120,7 @@ def images(*layers: dict[str, Any]) -> Callable[[], object]:
     [
         (small({"dense": 3}), "unknown layer {'dense': 3}: its first word must be one of conv, linear"),
         (small({}), "unknown layer {}"),
+        (small({"max_pool": 2, "return_indices": True}), r"unknown words \['return_indices'\] in layer max_pool"),
         (small({"linear": 3, "stride": 2}), "'stride': 2} cannot be made"),
         (small({"conv": 3}), r"cannot be made.*kernel_size"),
         (small({"conv": 3, "kernel": 9}), r"cannot be made, or not for \[1, 4, 4\]"),

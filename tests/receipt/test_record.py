@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from minibatches import poisson
+from minibatches import RNG, gaussian, poisson
 from typer.testing import CliRunner
 
 from dplangevin import Receipt
@@ -125,6 +125,19 @@ def test_if_several_samplers_fit_the_largest_price_counts() -> None:
     largest = max(price(each, 1e-5, "replace_one").epsilon for each in short.candidates())
     assert short.prices()["replace_one"].epsilon == largest
     assert np.isnan(short.prices()["add_remove"].epsilon)
+
+
+@pytest.mark.parametrize("steps", [2, 10, 60])
+def test_epochs_cut_at_unequal_sizes_are_not_priced_as_random_allocation_alone(steps: int) -> None:
+    """Shuffled rows can be cut at the sizes that random allocation draws, which stay secret."""
+    of = Receipt(400, 1e-5)
+    for _ in range(3):
+        cuts = np.bincount(RNG.integers(0, steps, 400), minlength=steps).cumsum()[:-1]
+        for rows in np.split(RNG.permutation(400), cuts):
+            of.step(rows, clip=1.0, noise_std=4.0, divisor=40)
+    assert of.prices()["replace_one"].epsilon == pytest.approx(gaussian(2 * 3**0.5 / 4), rel=1e-6)
+    assert np.isnan(of.prices()["add_remove"].epsilon)
+    assert "batch" not in of.statement()
 
 
 def test_poisson_samples_that_a_step_adds_up_are_several_draws() -> None:

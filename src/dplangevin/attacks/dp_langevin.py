@@ -246,13 +246,13 @@ def _sum_of_uses(sizes: np.ndarray, rate: float, push: float) -> tuple[np.ndarra
     return np.flatnonzero(there) * coarse, np.log(shared[there])
 
 
-def worst_epsilon(event: LangevinDpEvent, delta: float, init_std: float | None = None) -> float:
+def worst_epsilon(event: LangevinDpEvent, delta: float) -> float:
     """Return the exact epsilon of the last iterate (infinite radius) for the worse pair of this module.
 
     It is a lower bound, without sampling error, on what a theorem may promise if its hypotheses admit the pair.
     """
     return max(
-        epsilon_of(unprojected_distributions(event, init_std, others), delta) for others in get_args(Others)
+        epsilon_of(unprojected_distributions(event, None, others), delta) for others in get_args(Others)
     )
 
 

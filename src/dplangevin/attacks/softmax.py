@@ -213,7 +213,7 @@ def _check(training: Training, runs: int) -> None:
 
 
 def _separation(first: Tensor, second: Tensor, delta: float) -> tuple[tuple[float, float], Tensor]:
-    """Return epsilon and the distance of the means in deviations, for theta_K ``(runs, d)``, and a direction."""
+    """Return (attack epsilon, standard deviations between the means) of theta_K ``(runs, d)``, and their direction."""
     shift = first.mean(0) - second.mean(0)
     direction = shift / shift.norm().clamp(min=torch.finfo(shift.dtype).tiny)
     along = first @ direction, second @ direction
@@ -354,7 +354,7 @@ def _ratios(
 
 @dataclass(frozen=True)
 class OnRow:
-    """The attack on a result row: its runs on each data set if the last (`single`) or all (`chain`) are released."""
+    """The attack on a result row. It trains `single` times a data set if the last iterate is released, else `chain`."""
 
     single: int
     chain: int

@@ -23,7 +23,7 @@ RENAMED = {"downsample": "shortcut", "fc": "linear"}  # torchvision's names -> o
 
 
 class Convolution(nn.Conv2d):
-    """A 3x3 convolution with padding 1; for one output pixel, a matrix: the kernel entries beyond the padding."""
+    """A 3x3 convolution with padding 1. For one output pixel it uses only the kernel entries that meet input pixels."""
 
     def forward(self, x: Tensor) -> Tensor:
         height, width = x.shape[-2:]

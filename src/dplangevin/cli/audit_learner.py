@@ -18,7 +18,6 @@ from dplangevin.reporting.words import NEIGHBOURS, at_least
 if TYPE_CHECKING:
     from dplangevin.attacks.learners.search import LearnerAudit
 
-VIOLATED = 1  # exit status
 FACTORS = 1.5, 2.0, 4.0  # violations, in units of the claim, for which the needed runs are printed
 
 
@@ -61,15 +60,16 @@ def audit(
     claim = f"claim epsilon {budget.epsilon:g}, delta {budget.delta:g}"
     output.line(f"{train or learner}: {claim}, neighbours {NEIGHBOURS[neighbours]}.")
     _print(found)
-    if found.violated:
+    if found.violated and out is None:
+        output.line("--out FOLDER writes a program that shows it without dplangevin.")
+    elif found.violated:
         output.title("This program shows it without dplangevin:")
         print(program, end="")
     if out is not None and program:
         tables = map(script.csv, (found.confirmed or found.judged[0]).tables[1:])
         texts = {script.PROGRAM: program, **dict(zip(script.FILES, tables, strict=True))}
         files.write(out, {name: text.encode() for name, text in texts.items()})
-    if found.violated:
-        raise typer.Exit(VIOLATED)
+    raise typer.Exit(int(found.violated))
 
 
 def made(name: str, args: str) -> Any:

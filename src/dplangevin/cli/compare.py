@@ -36,9 +36,13 @@ def schema(
     from dplangevin.data import table_schema as schemas
     from dplangevin.data import template as templates
 
+    require(target not in (categories or ()), f"--categories {target}: that is the target")
     form = columns.Format("\t" if delimiter == "tab" else delimiter, encoding, decimal, thousands)
     marks = [*dict.fromkeys([*columns.MARKS, *(each.strip() for each in na or ())])]
     reading, unlabelled = columns.read(table, form, marks), "drop" if drop_unlabelled else "error"
+    for mark in marks[len(columns.MARKS) :]:
+        seen = any(mark in column.marks_seen for column in reading.columns.values())
+        require(seen, f"--na {mark!r}: no value of {table} is that")
     given, dropped = templates.template(reading, target, ranges_from_data, categories or (), unlabelled)
     typer.echo(templates.predicted(reading, target, given), err=True)
     for name, why in dropped.items():
@@ -79,6 +83,7 @@ def compare(
     except ImportError as error:
         raise ImportError(f"compare needs {error.name}: pip install 'dplangevin[report]'") from error
 
+    group = group and group.strip()  # as the names in a header
     if group is None:
         require(rows_per_person == 1, f"--rows-per-person {rows_per_person}: add --group COLUMN")
     require(None in (group, test), f"--test {test}: with --group the split is by person, leave it out")
@@ -90,19 +95,17 @@ def compare(
     _check_out(results, schema)
     repeats = repeats or (QUICK_REPEATS if quick else REPEATS)
     one = table.stat().st_size * repeats > LARGE
-    splits: dict[str, Any] = {
-        "train_share": TRAIN_SHARE,
-        "repeats": 1 if one else repeats,
-        "seed": seed or SPLITS,
-    }
-    if test is not None:
-        splits = {"test_file": str(test.resolve())}
+    splits: dict[str, Any] = {"test_file": str(test and test.resolve())}
+    if test is None:
+        splits = {"train_share": TRAIN_SHARE, "repeats": 1 if one else repeats, "seed": seed or SPLITS}
     chosen = methods_named([name for text in methods or () for name in separated(text)], quick)
     comparison = Comparison(
         table, stated, splits, chosen, epsilons, delta, repeats, seed, results, group, rows_per_person
     )
     read = [templates.predicted(reading, stated.target, stated.given())]
     read += templates.summary(reading, stated)
+    if test is not None and test.samefile(table):
+        read.append("The rows to test on are those that are trained on.")
     if group is not None:
         read.append(f"Each ε is for {rows_per_person} of a person's rows ({group}); {comparison.public[0]}.")
     for text in read:

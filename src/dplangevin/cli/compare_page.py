@@ -127,16 +127,14 @@ class Page:
         """Return a dot plot for each axis, the page that contains them, and the numbers behind it."""
         figures = {}
         for axis, table in self.tables.items():
-            figure = side_by_side.dot_plot(
-                table, self.scores, constant=self.outcome.constant, axis=axis, title=f"At equal {axis} ε"
-            )
+            title, constant = f"At equal {axis} ε", self.outcome.constant
+            figure = side_by_side.dot_plot(table, self.scores, constant=constant, axis=axis, title=title)
             figures[axis] = image_bytes(figure, "png")
         images = {axis: base64.b64encode(content).decode() for axis, content in figures.items()}
         loader = PackageLoader("dplangevin.cli", "templates")
         template = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
-        html = template.get_template("compare.html").render(
-            page=self, images=images, number=number, legend=LEGEND, prior=PRIOR
-        )
+        page = template.get_template("compare.html")
+        html = page.render(page=self, images=images, number=number, legend=LEGEND, prior=PRIOR)
         numbers = pd.concat([table.assign(axis=axis) for axis, table in self.tables.items()])
         return {
             **{f"{axis}.png": content for axis, content in figures.items()},

@@ -219,7 +219,7 @@ class Comparison:
                 "repeats": self.seeds,
                 "dataset": {self.name: {"assumptions": [*self.schema.assumptions, *self.public]}},
                 "problem": problems,
-                "method": {name: config_of(method) for name, method in methods.items()},
+                "method": {name: config_of(method, own=False) for name, method in methods.items()},
                 "experiment": {NAME: experiment},
             }
         )

@@ -81,7 +81,8 @@ def gaussian_steps(options: Options) -> Any:
     from dplangevin.receipt.minibatches import Sampler
     from dplangevin.receipt.prices import NoisySteps
 
-    require(not options.set, "--set is for a method: name one by --method")
+    for name in ("set", "epsilon", "public_rows"):
+        require(not getattr(options, name), f"{flag(name)} is for a method: name one by --method")
     require(None in (options.epochs, options.steps), "--epochs and --steps say the same: give one of them")
     plain = options.steps is not None and options.records is options.batch is None
     scheme = options.sampling or ("full" if plain else "poisson")
@@ -92,9 +93,8 @@ def gaussian_steps(options: Options) -> Any:
     sampling = Sampling(scheme, options.batch, options.epochs)
     steps = options.steps or sampling.steps(n)
     require(steps <= MOST_STEPS, f"{steps:.4g} steps: at most {MOST_STEPS:.0e} are composed")
-    noises = np.full(steps, options.noise)
     sampler = Sampler(scheme, sampling.per_epoch(n))
-    return NoisySteps(sampler, n, noises, sampling.rate(n), sampling.size(n))
+    return NoisySteps(sampler, n, np.full(steps, options.noise), sampling.rate(n), sampling.size(n))
 
 
 def gaussian(options: Options) -> Mechanism:
@@ -114,13 +114,15 @@ def gaussian(options: Options) -> Mechanism:
         "full": "without sampling",
     }[steps.sampler.scheme]
     of = f" of {steps.batch:,} of {steps.records:,} rows" * (steps.batch < steps.records)
-    many = len(steps.multipliers)
+    many, epochs = len(steps.multipliers), options.epochs or 0.0
+    more = f"{many:,} steps, as --epochs {epochs:g} makes {epochs / steps.rate:.6g}: for more give --steps"
     return Mechanism(
         f"{counted(many, 'Gaussian step')} {how}{of}, noise multiplier {options.noise:.6g}",
         steps.event(),
         {"noise_multiplier": float(steps.multipliers[0]), "steps": many, "rate": steps.rate},
         [
             "every step's result released",
+            *[more] * (epochs / steps.rate > many * (1 + 1e-9)),
             *(records_public(public, options.records) if options.records else ()),
         ],
         steps,
@@ -148,9 +150,7 @@ def method_of(options: Options) -> Any:
         try:
             settings[setting] = yaml.load(value, Loader=OMEGACONF)
         except yaml.YAMLError as error:
-            raise ValueError(
-                f"--set {text}: {value!r} cannot be read: give a number, word or list"
-            ) from error
+            raise ValueError(f"--set {text}: {value!r} cannot be read: give a number or a word") from error
     if not settings:
         return method
     config = config_of(method)
@@ -175,9 +175,8 @@ def planned(options: Options) -> Mechanism:
 
     needed(options, records=32561)
     records: Any = options.records
-    facts = linear_facts(classifier(options.classes), records, 1, 1.0, options.public_rows)._replace(
-        tested=False
-    )
+    facts = linear_facts(classifier(options.classes), records, 1, 1.0, options.public_rows)
+    facts = facts._replace(tested=False)
     method = method_of(options)
     unasked = "--public-rows missing: how many unlabelled rows may be asked about, for example 10000"
     require(not hasattr(method, "vote") or options.public_rows > 0, unasked)
@@ -210,7 +209,8 @@ def calibrated(options: Options, key: str, adjacency: Any) -> Options:
     needed(options, epsilon=1)
     there = f"{meant(key, ACCOUNTANTS)}; there are {', '.join(ACCOUNTANTS)}"
     require(key in ACCOUNTANTS, f"accountant {key!r} is unknown{there}")
-    one = gaussian_steps(replace(options, noise=1.0))
+    one = gaussian_steps(replace(options, epsilon=None, noise=1.0))
     event = lambda noise: one._replace(multipliers=noise * one.multipliers).event()  # noqa: E731
     goal = Budget(options.epsilon or 1.0, options.delta)
-    return replace(options, noise=noise_for(ACCOUNTANTS[key], event, goal, adjacency=adjacency))
+    noise = noise_for(ACCOUNTANTS[key], event, goal, adjacency=adjacency)
+    return replace(options, epsilon=None, noise=noise)

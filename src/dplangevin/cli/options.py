@@ -20,7 +20,7 @@ Command = Callable[..., None]
 
 
 def flag(name: str) -> str:
-    """Return the option of a field, such as --noise-std."""
+    """Return the option of a field, such as --public-rows."""
     return "--" + name.replace("_", "-")
 
 
@@ -88,18 +88,20 @@ def method_named(name: str) -> Any:
     except Exception as error:  # a class of a user can raise anything
         fix = "it must make a method without arguments, so give each of its settings a default"
         raise ValueError(f"{name}() fails, {type(error).__name__}: {error}: {fix}") from error
-    has = all(hasattr(method, part) for part in ("plan", "release", "budgeted"))
-    require(has, f"{name} is no method: it needs plan, release and budgeted, see dplangevin.Method")
+    has = isinstance(kind, type) and all(hasattr(method, part) for part in ("plan", "release", "budgeted"))
+    require(has, f"{name} is no method: need a class with plan, release and budgeted, see dplangevin.Method")
     return method
 
 
-def config_of(value: Any) -> Any:
-    """Return the config that builds an object."""
+def config_of(value: Any, own: bool = True) -> Any:
+    """Return the config that builds an object; without `own` the class alone builds one of the user's."""
+    value = getattr(value, "tolist", lambda: value)()  # the class alone makes 0 of a number of numpy
     kind = type(value)
     if isinstance(value, list | tuple):
-        return [*map(config_of, value)]
+        return [config_of(each, own) for each in value]
     if kind.__module__ == "builtins":
         return value
-    parts = fields(value) if hasattr(kind, "__dataclass_fields__") else ()
-    settings = {part.name: config_of(getattr(value, part.name)) for part in parts if part.init}
+    whole = own or kind.__module__.startswith("dplangevin.")
+    parts = fields(value) if whole and hasattr(kind, "__dataclass_fields__") else ()
+    settings = {part.name: config_of(getattr(value, part.name), own) for part in parts if part.init}
     return {"_target_": f"{kind.__module__}.{kind.__qualname__}", **settings}

@@ -18,10 +18,7 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], left: Collection
     lines = [[" ".join(cell.split()) for cell in row] for row in (titles, *rows)]
     sizes = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for row in lines:
-        cells = [
-            f"{cell:<{size}}" if k in left else f"{cell:>{size}}"
-            for k, (cell, size) in enumerate(zip(row, sizes, strict=True))
-        ]
+        cells = [f"{cell:{'<' if k in left else '>'}{sizes[k]}}" for k, cell in enumerate(row)]
         print("  ".join(cells).rstrip())
 
 

@@ -22,7 +22,7 @@ MEANING = {"add_remove": "one data set has a record more", "replace_one": "one r
 BEST = "best proof"  # how the table calls the status "tight"
 ATTACK_RUNS = 200_000  # on each of the two data sets
 DELTAS, RATES = tuple(10.0**-k for k in range(2, 13)), (0.001, 0.01, 0.1, 0.25, 0.5)  # of --curve
-LAWS = {"negative-binomial": 0.0, "poisson": math.inf}  # of the number of runs -> its shape
+LAWS, RUNS = {"negative-binomial": 0.0, "poisson": math.inf}, 10.0  # law of the number of runs -> its shape
 TUNING = (
     "each run draws its setting without looking at the data; the number of runs is drawn first and stays secret",
     "only the best run leaves, by a score that one run releases too: what the score reads is part of that run's price",
@@ -40,13 +40,15 @@ def price(
     tuned: Annotated[
         Literal["negative-binomial", "poisson"] | None, option("Also price the best of runs with this law.")
     ] = None,
-    runs: Annotated[float, option("With --tuned: the mean number of runs.")] = 10.0,
+    runs: Annotated[float, option("With --tuned: the mean number of runs.")] = RUNS,
     rows_per_person: Annotated[int, option("Also price a person with so many records.", min=1)] = 1,
     curve: Annotated[
         bool, option("Also epsilon at many delta, and what attacks can reach.", "--curve")
     ] = False,
 ) -> None:
     """Print the epsilon of a mechanism by every accountant that can price it."""
+    from dp_accounting.dp_event import RepeatAndSelectDpEvent
+
     from dplangevin.privacy.accountants.tight import Tight
     from dplangevin.privacy.curve import Curve
     from dplangevin.privacy.selection import check_runs
@@ -55,16 +57,11 @@ def price(
     mechanism = mechanism_options.given(options)
     event, delta, more = mechanism.event, options.delta, list[dict[str, Any]]()
     if rows_per_person > 1:
-
-        def person(adjacency: Any) -> tuple[float, str]:
-            if mechanism.steps is not None:
-                return prices.price(mechanism.steps, delta, adjacency, rows_per_person)
-            return prices.of_records(event, delta, adjacency, rows_per_person)
-
+        of: Any = prices.of_records if mechanism.steps is None else prices.price
+        person = partial(of, mechanism.steps or event, delta, rows=rows_per_person)
         more += rows(f"person with {rows_per_person} records", "proven", person)
+    require(tuned is not None or runs == RUNS, f"--runs {runs:g}: add --tuned poisson")
     if tuned is not None:
-        from dp_accounting.dp_event import RepeatAndSelectDpEvent
-
         check_runs(runs, LAWS[tuned])
         best = RepeatAndSelectDpEvent(event, runs, LAWS[tuned])
         more += rows(f"best of {runs:g} runs", "proven", lambda each: Tight().price(best, delta, each))

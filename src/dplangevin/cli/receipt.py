@@ -12,7 +12,10 @@ from dplangevin.cli.options import option
 def receipt(
     log: Annotated[Path | None, typer.Argument(help="The log, JSON lines.", show_default=False)] = None,
     show: Annotated[
-        Literal["report", "json", "registry", "paragraph", "schema"], option("schema: of a log's lines.")
+        Literal["report", "json", "registry", "paragraph", "schema"],
+        option(
+            "What to print: registry is a record for a registry of deployments, schema that of a log's lines."
+        ),
     ] = "report",
 ) -> None:
     """Print what a training cost, from the log that it wrote."""

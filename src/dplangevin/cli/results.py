@@ -50,9 +50,7 @@ def claims(
                 output.line(row["title"], indent=2)
                 output.line(f"  {row['id']}: {row['verdict']}")
     output.line()
-    output.line(
-        "Facts are distinct facts: claims can restate one. To see one claim whole: dplangevin claims ID."
-    )
+    output.line("Claims can restate one fact. To see one claim whole: dplangevin claims ID.")
 
 
 def with_value(rows: Sequence[tally.Claim], value: str, *columns: str) -> list[tally.Claim]:
@@ -117,6 +115,4 @@ def in_results(name: str) -> Path:
     for folder in (here, *here.parents):
         if (path := folder / "results" / name).exists():
             return path.relative_to(here) if path.is_relative_to(here) else path
-    raise FileNotFoundError(
-        f"no {name} in results/ in {here} and the folders above it: run this in a checkout"
-    )
+    raise FileNotFoundError(f"no {name} in results/ in {here} and the folders above it: use a checkout")

@@ -103,18 +103,15 @@ def _unpack(path: Path, inside: str, members: Sequence[Entry], folder: Path) -> 
     opened: Any = zipfile.ZipFile if zipped else tarfile.open
     with opened(path) as archive:
         names = archive.namelist() if zipped else archive.getnames()
+        member = archive.open if zipped else archive.extractfile
         for entry in members:
             there = [each for end in ("", ".gz") if (each := f"{inside}/{entry['name']}{end}") in names]
             if not there:
                 raise DataError(f"it lacks {inside}/{entry['name']}")
-            with (
-                (archive.open if zipped else archive.extractfile)(there[0]) as packed,
-                atomic_path(folder / entry["name"]) as part,
-            ):
+            with member(there[0]) as packed, atomic_path(folder / entry["name"]) as part:
+                plain = there[0].endswith(entry["name"])
                 with open(part, "wb") as file:
-                    copyfileobj(
-                        packed if there[0].endswith(entry["name"]) else gzip.GzipFile(fileobj=packed), file
-                    )
+                    copyfileobj(packed if plain else gzip.GzipFile(fileobj=packed), file)
                 if fault := _fault(part, entry):
                     raise DataError(f"of {there[0]} in it {fault}")
 

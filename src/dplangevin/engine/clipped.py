@@ -98,7 +98,7 @@ def _blank(x: Tensor, y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _good_alone(x: Tensor, y: Tensor, good: Tensor) -> tuple[Tensor, Tensor]:
-    """Return examples and labels, with the first good example of the network, not zeros, for each that is not good."""
+    """Return examples and labels in which the first good example of each network replaces those that are not good."""
     first = torch.arange(len(good), device=good.device), good.int().argmax(1)
     x, y = x.expand(len(good), *x.shape[1:]), y.expand(good.shape)
     shape = (*good.shape, 1, 1, 1)

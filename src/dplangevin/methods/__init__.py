@@ -117,7 +117,7 @@ class Method(Protocol):
     def accountant(self) -> Accountant: ...
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        """Return what the budget allows; ValueError if it is out of reach, or the method undefined for such facts."""
+        """Return the plan for a budget; ValueError if no plan keeps it, or if the facts do not suit the method."""
         ...
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
@@ -126,7 +126,7 @@ class Method(Protocol):
 
 
 def refuse(name: str, plan: Plan, budget: Budget) -> None:
-    """Raise ValueError if a plan costs more than its budget, unless the caller gave the noise; nothing else does."""
+    """Raise ValueError if a plan costs more than its budget, except where the caller gave the noise."""
     guarantee = plan.guarantee
     if plan.noise_given or (
         guarantee.epsilon <= budget.epsilon * (1 + SLACK) and guarantee.delta <= budget.delta

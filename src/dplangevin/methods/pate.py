@@ -223,7 +223,7 @@ class Pate:
     def _draws(
         self, problem: Problem, seeds: int, rng: torch.Generator, size: int
     ) -> tuple[int, Tensor, list[Tensor]]:
-        """Return the learners' seed, queries ``(S, Q)`` and normals of `Votes`; no network's seed changes another's."""
+        """Return the learners' seed, queries ``(S, Q)``, normals of `Votes`; with networks each s has its own draws."""
         public, shapes = self._public(problem.facts), ((size,), (size, problem.facts.classes), (1,))
         if isinstance(problem, Glm):
             queries = public[random.subsets(rng, (seeds,), len(public), size)]

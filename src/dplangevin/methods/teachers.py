@@ -69,7 +69,7 @@ class RidgeLearner:
     def students(
         self, problem: Problem, queries: Tensor, labels: Labels, seed: int, workspace: Workspace
     ) -> Tensor:
-        """Return fits ``(S, E, d)`` to answered queries, all test rows; without any, only a penalty moves theta."""
+        """Return fits ``(S, E, d)`` to the answered queries, which are test rows. Without an answer theta is 0."""
         assert isinstance(problem, Glm)
         answered, winner = labels.answered.to(problem.device), labels.winner.to(problem.device)
         here = answered[..., None]  # (S, E, Q, 1): unanswered rows become 0, which changes no fit
@@ -116,7 +116,7 @@ class Descent:
         not_negative(decay=self.decay)
 
     def check(self, facts: Facts) -> None:
-        require(facts.loss is None, "Descent trains networks, not linear models: use Ridge")
+        require(facts.loss is None, "Descent trains networks, not linear models: use RidgeLearner")
 
     def train(
         self,
@@ -160,7 +160,7 @@ class Descent:
         return theta
 
     def votes(self, problem: Problem, count: int, queries: Tensor, seed: int, workspace: Workspace) -> Tensor:
-        """Return the votes, from the workspace if it has them under a hash of their causes; later seeds change none."""
+        """Return the votes ``(S, Q, K)``: a file of the workspace if it has the same inputs, else by training."""
         assert isinstance(problem, NetworkProblem)
         key = self._key(problem, count, queries, seed, workspace.code)
 

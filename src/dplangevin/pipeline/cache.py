@@ -70,7 +70,7 @@ class Rows(NamedTuple):
 
 
 class Store:
-    """The stored tasks of a result, in one or several CSV files; `folder`: of tasks in no result yet."""
+    """The finished tasks of a result: in its CSV files `paths`, or in `folder` until these are written."""
 
     def __init__(self, paths: Path | Sequence[Path], folder: Path, digits: int | None = 10) -> None:
         self.paths = [paths] if isinstance(paths, Path) else list(paths)
@@ -91,7 +91,7 @@ class Store:
         return stored
 
     def trained(self, scores: str) -> list[Rows] | None:
-        """Return the rows, one for each table, of a task in the results with this key of its training, not ""."""
+        """Return the rows of a task whose training has this key, one `Rows` for each table; None if there is none."""
         for key, rows in self.listed[0].items():
             if scores and rows.scores == scores and all(key in table for table in self.listed):
                 return [table[key] for table in self.listed]
@@ -124,7 +124,7 @@ class Store:
         return found
 
     def write(self, keys: Sequence[str]) -> None:
-        """Write results and lists of these tasks, then empty the folder, which first gets all: writes may be killed."""
+        """Put all tasks into the folder, write the results and their lists, empty the folder: a kill loses no task."""
         for key in keys:
             if all(key in table for table in self.listed):
                 self._put(key, [table[key] for table in self.listed])

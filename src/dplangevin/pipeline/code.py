@@ -42,6 +42,13 @@ def code_hash(*names: str, without: tuple[str, ...] = ()) -> str:
     return hashlib.sha256(trees.encode()).hexdigest()
 
 
+@cache
+def package_hash() -> str:
+    """Return the SHA-256 of all files of this package; an edit after this call changes no hash in this process."""
+    sources = map(_source, sorted((SOURCES / PACKAGE).rglob("*.py")))
+    return hashlib.sha256(b"".join(sources)).hexdigest()
+
+
 def reachable(names: Iterable[str], without: tuple[str, ...] = ()) -> dict[str, Path]:
     """Return the source files, by module name, of the modules of `names` and of what these import; not of `without`."""
     files: dict[str, Path] = {}
@@ -58,7 +65,7 @@ def reachable(names: Iterable[str], without: tuple[str, ...] = ()) -> dict[str, 
 
 @cache
 def _modules(name: str) -> list[tuple[str, Path]]:
-    """Return name and file of an object's module and of its packages, but this project's; none of a library."""
+    """Return name and file of an object's module and of the packages around it, not of `dplangevin` or a library."""
     words = name.split(".")
     if words[0] in sys.stdlib_module_names:
         return []
@@ -75,6 +82,7 @@ def _file(name: str) -> Path | None:
     return None if path and not own and {"site-packages", "dist-packages"} & {*path.parts} else path
 
 
+_source = cache(Path.read_bytes)
 _parsed = cache(ast.parse)
 
 
@@ -82,7 +90,7 @@ _parsed = cache(ast.parse)
 def _imports(name: str, path: Path) -> list[str]:
     names: set[str] = set()
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(_parsed(path.read_bytes())):
+    for node in ast.walk(_parsed(_source(path))):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -94,7 +102,7 @@ def _imports(name: str, path: Path) -> list[str]:
 @cache
 def _tree_hash(path: Path) -> str:
     """Return the SHA-256 of a file's syntax tree without docstrings, the same under every version of Python."""
-    return hashlib.sha256(repr(_content(_parsed(path.read_bytes()))).encode()).hexdigest()
+    return hashlib.sha256(repr(_content(_parsed(_source(path)))).encode()).hexdigest()
 
 
 def _content(node: Any) -> Any:

@@ -21,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from dplangevin.data.archives import stage
 from dplangevin.data.yaml_file import ConfigError, inexact, values
-from dplangevin.files import atomic_path
+from dplangevin.files import write
 from dplangevin.pipeline import lock, plan, schema, validate
 from dplangevin.pipeline.plan import plain
 from dplangevin.text import meant
@@ -154,7 +154,11 @@ def _wrong_runs(cfg: DictConfig) -> Iterator[str]:
     known = {"settings": [*cfg.method], "epsilons": [*data, "default"], "seeds": data}
     for name, spec in cfg.experiment.items():
         own = [*(spec.get("methods") or ()), *(spec.get("runs") or ())]
-        varied = {"vary": [*own, "problem", "dataset"], "vary.problem": [*cfg.problem], "vary.dataset": data}
+        of_runs = [(run or {}).get("problem") for run in (spec.get("runs") or {}).values()]
+        varied = {"vary": [*own, "problem", "dataset"], "vary.dataset": [*spec.datasets]}
+        varied |= {"vary.problem": [*filter(None, [spec.get("problem"), *of_runs])]}
+        if spec.get("calibrated") == "proven" and not spec.get("price_neighbours"):
+            yield f"experiment.{name}: calibrated: proven needs price_neighbours"
         try:
             for word, names in (known | varied).items():
                 given = OmegaConf.select(spec, word)
@@ -195,8 +199,7 @@ def main(words: Sequence[str]) -> int:
             return 1
         with lock.run(command):
             check_values(cfg)
-            with atomic_path(PARAMS) as part:
-                part.write_text(OmegaConf.to_yaml(cfg), encoding="utf-8")
+            write(Path(), {PARAMS: OmegaConf.to_yaml(cfg).encode()})
             print(f"{PARAMS} written", flush=True)
     except (ConfigError, lock.LockError) as error:
         print(error, file=sys.stderr)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
@@ -49,11 +49,9 @@ def revision() -> str:
     now = datetime.fromtimestamp(float(os.environ.get("SOURCE_DATE_EPOCH", time.time())), UTC)
     changed = "status --porcelain --untracked-files=no conf params.yaml pipelines src"
     commands = "rev-parse --short=12 HEAD", changed, "cat-file -e HEAD:src/dplangevin"
+    output = partial(subprocess.check_output, text=True, stderr=subprocess.DEVNULL)
     try:
-        commit, changes, _ = (
-            subprocess.check_output(["git", *words.split()], text=True, stderr=subprocess.DEVNULL).strip()
-            for words in commands
-        )
+        commit, changes, _ = (output(["git", *words.split()]).strip() for words in commands)
     except (OSError, subprocess.CalledProcessError):
         return f"{now:%Y-%m-%d}"
     return f"{now:%Y-%m-%d}, commit {commit}{' with changes' * bool(changes)}"
@@ -102,10 +100,8 @@ class Move(NamedTuple):
         if self.same == self.tasks:
             return f"all {self.tasks} tasks have the same bytes as before"
         sizes = ", ".join(f"{name} {short(size)}" for name, size in sorted(self.largest.items()))
-        return (
-            f"{self.same} of {self.tasks} tasks have the same bytes as before; the others moved, relative to "
-            f"the seeds' standard error or else to the value, by at most: {sizes}"
-        )
+        others = "the others moved, relative to the seeds' standard error or else to the value, by at most"
+        return f"{self.same} of {self.tasks} tasks have the same bytes as before; {others}: {sizes}"
 
 
 def largest(renewed: str) -> float:

@@ -15,13 +15,14 @@ import pandas as pd
 
 from dplangevin.files import Checkpoint
 from dplangevin.pipeline.cache import Store
-from dplangevin.pipeline.code import code_hash
+from dplangevin.pipeline.code import code_hash, package_hash
 from dplangevin.pipeline.environment import LIBRARIES, described, pinned, revision
 from dplangevin.pipeline.lock import orphaned
 
 CLUSTER = "DPL_CLUSTER"  # environment variable: tcp://HOST:PORT or tls://HOST:PORT
 CARRIED = "DPL_DEVICE", "DPL_MEMORY"  # variables that affect numbers, for the workers
 FIRST = 30  # seconds to wait for the scheduler
+Call = Callable[[int, Any], "Done"]
 
 
 class Done(NamedTuple):
@@ -50,9 +51,8 @@ def computed(
 ) -> Iterator[Done]:
     """Yield the outcome of a picklable function for every argument, in the order in which calls finish.
 
-    - `gpu`: whether a call can use a GPU.
-    - `code`: names of modules or objects that the function calls. Workers must have the same ones.
-    - `store`: keeps what a call returns before it is yielded, the `TaskTables` of the tasks with its entry of `keys`.
+    `code` names modules and objects that the function calls; workers must have the same ones. `store` keeps what a
+    call returns before it is yielded: the `TaskTables` of the tasks whose keys are its entry of `keys`.
     """
     if not arguments:
         return
@@ -69,8 +69,9 @@ def computed(
         yield done
 
 
-def _here(call: Callable[[int, Any], Done], arguments: Sequence[Any], gpu: bool) -> Iterator[Done]:
+def _here(call: Call, arguments: Sequence[Any], gpu: bool) -> Iterator[Done]:
     from joblib import Parallel, delayed
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     from dplangevin.device import pick  # imported here, because it loads torch
 
@@ -78,25 +79,32 @@ def _here(call: Callable[[int, Any], Done], arguments: Sequence[Any], gpu: bool)
     jobs = 1 if gpu and pick().type == "cuda" else min(workers(), len(arguments))
     # joblib warns when it replaces a process whose memory has grown
     warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
-    yield from Parallel(jobs, return_as="generator_unordered")(starmap(delayed(call), enumerate(arguments)))
+    calls = starmap(delayed(call), enumerate(arguments))
+    try:
+        yield from Parallel(jobs, return_as="generator_unordered")(calls)
+    except TerminatedWorkerError as error:
+        fix = f"take fewer processes, such as DPL_WORKERS={max(jobs // 2, 1)}"
+        raise ValueError(f"one of {jobs} processes was killed; finished tasks are kept: {fix}") from error
 
 
-def _on_cluster(
-    address: str, call: Callable[[int, Any], Done], arguments: Sequence[Any], code: Sequence[str]
-) -> Iterator[Done]:
+def _on_cluster(address: str, call: Call, arguments: Sequence[Any], code: Sequence[str]) -> Iterator[Done]:
     """Yield outcomes of workers; Dask gives a lost one's tasks to others, where joblib's backend waits for ever."""
-    from distributed import Client, KilledWorker, as_completed  # optional
-    from distributed.client import ClosedClientError, FutureCancelledError
-
     given = {name: os.environ.get(name, "") for name in CARRIED}
     try:
+        from distributed import Client, KilledWorker, as_completed
+        from distributed.client import ClosedClientError, FutureCancelledError
+
         with Client(address, timeout=FIRST, set_as_default=False, name="dplangevin") as client:
             common = client.submit(tuple, (given, code, versions(code), call), pure=False)  # sent once
             calls = [client.submit(_called, common, *each, pure=False) for each in enumerate(arguments)]
             waiting = as_completed(calls, loop=client.loop)
             calls.clear()  # so that a result that has come is not computed again when its worker ends
             for future in waiting:
+                if isinstance(error := future.exception(), ImportError | OSError | TypeError):
+                    raise ValueError(f"a worker failed before its task began: {error!r}") from error
                 yield future.result()
+    except ImportError as error:
+        raise ValueError(f"{CLUSTER} needs Dask: pip install 'dplangevin[cluster]'") from error
     except (OSError, TypeError, KilledWorker, ClosedClientError, FutureCancelledError) as error:
         why = f"{CLUSTER} = {address} ended or does not answer ({error}); finished tasks are kept"
         raise ValueError(why) from error
@@ -120,7 +128,7 @@ def _called(common: tuple[Any, ...], index: int, argument: Any) -> Done:
 def versions(code: Sequence[str], threads: int = 1) -> dict[str, str]:
     """Return what must be the same for the driver and its workers."""
     libraries = {name: version(name).partition("+")[0] for name in LIBRARIES}  # +cpu is a build tag
-    own = {"code": code_hash(*code)[:12], "--nthreads": f"{threads}"}
+    own = {"code": package_hash()[:12] + code_hash(*code)[:12], "--nthreads": f"{threads}"}
     return {"Python": sys.version[:4], **libraries, **own}
 
 
@@ -137,6 +145,7 @@ def workers() -> int:
 def attempted(function: Callable[[Any], Any], index: int, argument: Any) -> Done:
     """Call the function in this process; an Exception, with its traceback as a note, becomes the error."""
     Checkpoint.noted.clear()
+    package_hash()  # so that the keys that a task makes at its end are of the code that it began with
     try:
         value = function(argument)
     except Exception as error:

@@ -90,7 +90,7 @@ def state(cfg: DictConfig, kind: str, name: str) -> bool:
         if manifest["inputs"] == made_of and (not path.exists() or _is_stated(path, manifest)):
             return False
     except DataError as error:
-        print(f"{error}: written again", file=sys.stderr)
+        print(f"no sound manifest of {kind} {name} ({error.__cause__}): written again", file=sys.stderr)
     make(cfg, kind, name)
     write(cfg, kind, name)
     return True
@@ -98,7 +98,9 @@ def state(cfg: DictConfig, kind: str, name: str) -> bool:
 
 def renew(cfg: DictConfig, kind: str, name: str) -> bool:
     """State in a manifest that the current code makes the same file, to the byte; return whether it changed."""
-    manifest, made_of = read(kind, name), inputs(cfg, kind, name)
+    manifest, made_of, path = read(kind, name), inputs(cfg, kind, name), path_of(kind, name)
+    if path.with_suffix(".json").exists() and _is_stated(path, manifest):  # it may have other last digits
+        on_disk.write_checksum(path, inputs=made_of)
     _write(kind, name, {**manifest, "inputs": made_of})
     return bool(manifest["inputs"] != made_of)
 

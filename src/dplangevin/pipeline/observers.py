@@ -8,6 +8,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from dplangevin.checks import count
 from dplangevin.methods import Plan, Release
 from dplangevin.methods.evaluate import all_scores, mixed, predictive, reliability
 from dplangevin.methods.pricing import spent
@@ -150,6 +151,7 @@ class LearningCurve(Observer):
         self, problem: Problem, plan: Plan, seeds: int, delta: float, *_: Any, measured: int
     ) -> None:
         self.problem, self.plan, self.delta = problem, plan, delta
+        count(1, measured=measured)
         self.at: set[int] = set()
         self.averaged_steps: tuple[int, ...] = ()
         if isinstance(chain := plan.work, Chain):

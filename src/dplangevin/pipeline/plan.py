@@ -49,9 +49,9 @@ class Run(NamedTuple):
 
 
 class Task(NamedTuple):
-    """The piece of a run that is cached as one, at one scaling, variant and block of the run's budgets.
+    """A piece of a run: one scaling, one variant, some budgets. The cache stores its rows under one key.
 
-    The variant has its changes by dotted name; `problem` is the config with its own, `data_subset` is of `subset`.
+    Changes by dotted name make the variant. `problem` has its own already; `data_subset` is for `data.splits.subset`.
     """
 
     run: Run
@@ -134,7 +134,7 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
 
 
 def budgets(spec: DictConfig, dataset: str, run: str, entry: Mapping[str, Any]) -> list[float]:
-    """Return the budgets of a private run: its own, or those for the data set, and there for the run, or `default`."""
+    """Return `epsilons` of a run, or else of its experiment; mappings have them by data set, by run, or `default`."""
     given = spec.get("epsilons") if entry.get("epsilons") is None else entry["epsilons"]
     for name in (dataset, run):
         if isinstance(given, Mapping):

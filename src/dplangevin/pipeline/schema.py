@@ -11,9 +11,7 @@ Positive = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0, lt=float("inf"))]
 Texts = Sequence[str]
 Scalings = Sequence[Literal["unit", "global", "raw"]]
-Budgets = Annotated[
-    Sequence[float], Field(min_length=1)
-]  # `plan.budgets` takes none for a run without privacy
+Budgets = Annotated[Sequence[float], Field(min_length=1)]
 BudgetsOf = Annotated[Mapping[str, Budgets], Field(min_length=1)]
 
 
@@ -105,9 +103,7 @@ class _Experiment(_Group):  # see `plan` and `sweep`
     one_budget_per_task: bool = False  # whether each task is computed alone, as for networks
     compared: bool = False  # whether releases are compared with the exact posterior
     metrics: bool = False
-    noise: Literal["float32", "float64"] = (
-        "float64"  # in which the noise of chains is drawn, see `random.noise`
-    )
+    noise: Literal["float32", "float64"] = "float64"  # of chains, see `random.noise`
     assumptions: Texts = ()
 
 

@@ -109,7 +109,8 @@ class SweepTasks:
         self.inputs, self.folder, self.spec = inputs, folder, cfg.experiment[experiment]
         self.tasks = tasks(cfg, experiment, dataset)
         self.keys = [self.key(task) for task in self.tasks]
-        self.code = [__name__, *targets(*(task.config for task in self.tasks), plain(self.spec))]
+        configs = (config for task in self.tasks for config in (task.config, self.problem_config(task)))
+        self.code = [__name__, *targets(*configs, plain(self.spec))]
         parts = (task.problem_changes or any(task.data_subset.values()) for task in self.tasks)
         if inputs.posterior and any(parts):
             posterior = "the exact posterior on all rows: set compared: false for a part of them"

@@ -89,7 +89,7 @@ def _plain(hint: Any) -> Any:
     origin = get_origin(hint)
     if hint in PLAIN or origin in (Annotated, Literal):
         return hint
-    if hint in (Any, object, inspect.Parameter.empty):
+    if hint in (Any, object, list, dict, tuple, inspect.Parameter.empty):
         return Free
     if origin in (None, Callable):
         return Entry

@@ -60,7 +60,7 @@ class Curve:
 
     @cached_property
     def _table(self) -> tuple[np.ndarray, np.ndarray]:
-        """Distinct epsilons, increasing from 0, and the delta of each; `power` is symmetric about TPR = 1 - FPR."""
+        """Distinct epsilons, increasing from 0, and the delta of each; at 0 it is TPR - FPR where TPR = 1 - FPR."""
         least = (1 - self.delta) / (1 + np.exp(np.minimum(self.epsilon, 700.0)))
         at_zero = min(1.0, 1 - 2 * float(least.max()) + 2 * ROUNDING)
         positive = self.epsilon > 0

@@ -144,7 +144,7 @@ class ObjectivePerturbationDpEvent(DpEvent):
     ----------
     noise_std : float > 0, standard deviation of b.
     lipschitz : float > 0, L >= ||grad l||.
-    smoothness : float >= 0, beta: a record's Hessian has trace at most rank beta; logistic loss, ||x|| <= 1: 1/4.
+    smoothness : float >= 0, beta; a record's Hessian has a trace of at most rank times beta. Logistic, ||x|| <= 1: 1/4.
     ridge : float > 0, Lambda.
     rank : int, dimension of the space that a record's gradients span; 1 for one margin.
     one_sided : bool, whether a record's gradients are all multiples >= 0 of one vector, as for the logistic loss.

@@ -69,8 +69,8 @@ class GanProblem(DefaultSteps):
     - `x`: (N, C, H, W) of uint8. Training images.
     - `rows`: (S, n). Indices of the training images that are the records, for each seed.
     - `y`: (S, n). Labels 0, ..., K - 1 of the records; K + 1 for a record without a label.
-    - `public`, `y_public`: (S, L) or None. Indices and labels of images that every step sees without noise, as a mean
-      loss.
+    - `public`, `y_public`: (S, L) or None. Indices and labels of public images. Every step adds the mean of their
+      clipped gradients, without noise.
     - `weight`: The weight w >= 0 of the loss of a labelled record.
     - `every_label`: (N,) or None. Labels of all training images, for the digit classifier only.
     """
@@ -105,10 +105,10 @@ class GanProblem(DefaultSteps):
         batch: int = 32,
         weight: float = 1.0,
     ) -> GanProblem:
-        """Return the problem for an image set; each seed draws `labelled` images of each class that have a label.
+        """Return the problem for an image set. Each seed draws `labelled` images of each class, which keep their label.
 
-        `labels`: these are, with "private", records like the others; with "public", seen by every step, but no records;
-        with "alone", the only records, without a generator.
+        `labels`: "private": these images are records like all others. "public": every step sees them, but they are no
+        records. "alone": they are the only records, and there is no generator.
         """
         known = get_args(Labels)
         require(labels in known, f"labels must be one of {', '.join(known)}, not {labels!r}")

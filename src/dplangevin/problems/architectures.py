@@ -19,6 +19,7 @@ ACTIVATIONS: dict[str, Callable[..., nn.Module]] = {
     "leaky_relu": partial(nn.LeakyReLU, 0.2),  # the usual slope in GANs (Radford, Metz and Chintala 2016)
 }
 ENTRIES = ("conv", "linear", "max_pool", "avg_pool", "activation", "flatten", "unflatten", "conv_transpose")
+WORDS = {"kernel", "stride", "padding", "dilation", "groups", "bias", "output_padding"}  # beside the first
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,8 @@ def _modules(entry: dict[str, Any], x: Tensor) -> list[nn.Module]:
     if kind not in ENTRIES:
         raise ValueError(f"unknown layer {entry}: its first word must be one of {', '.join(ENTRIES)}")
     size = entry.pop(kind)
+    if unknown := set(entry) - WORDS:
+        raise ValueError(f"unknown words {sorted(unknown)} in layer {kind}: {size}")
     if kind in ("conv", "conv_transpose"):
         of = nn.Conv2d if kind == "conv" else nn.ConvTranspose2d
         return [of(x.shape[1], size, **{"kernel_size" if k == "kernel" else k: v for k, v in entry.items()})]

@@ -221,7 +221,7 @@ class Glm(DefaultSteps):
             require(bool(np.isfinite(numbers).all()), "y has a value that is nan or infinite: fill it in")
             target = torch.from_numpy(numbers.clip(-LONGEST, LONGEST).astype(np.float32))
         else:
-            names = _classes(labels, classes)
+            names = _classes(y, classes)
             if classes is None:
                 notes.append("classes read off the labels")
             used = loss if isinstance(loss, Loss) else softmax(len(names)) if loss else classifier(len(names))
@@ -690,34 +690,41 @@ def _numbers(given: Any, name: str, fix: str) -> np.ndarray:
     """Return an array in float64; raise ValueError for text and complex numbers, which numpy would cast, too."""
     try:
         values = np.asarray(given)
-        require(values.dtype.kind in "buifO", f"its type is {values.dtype}")
+        kind = values.dtype.kind
+        odd = (str, bytes, complex, np.complexfloating) if kind == "O" else ()
+        fault = next((f"it has a {type(each).__name__}" for each in values.flat if isinstance(each, odd)), "")
+        require(kind in "buifO" and not fault, fault or f"its type is {values.dtype}")
         return values.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise ValueError(f"{name} is no array of real numbers ({error}): {fix}") from error
 
 
-def _classes(y: np.ndarray, classes: Sequence[Any] | None) -> tuple[Any, ...]:
-    """Return the classes in order: those given, or the labels in y."""
-    listed = classes is None or np.ndim(classes) == 1
-    require(listed, f"classes = {classes!r} must be a list of labels, in order: give [first, second, ...]")
+def _classes(y: Any, classes: Sequence[Any] | None) -> tuple[Any, ...]:
+    """Return the classes in order: those given, or the labels in y. No message shows a label of y, which is private."""
+    given, name = (y, "y") if classes is None else (classes, "classes")
+    fix = "give a list of labels of one type, such as classes=['no', 'yes']"
     try:
-        names = tuple(np.unique(y).tolist() if classes is None else np.asarray(classes).tolist())
-    except TypeError as error:
-        raise ValueError(f"y has labels of several types ({error}): give labels of one type") from error
-    missing = any(isinstance(each, float) and math.isnan(each) for each in names)
-    distinct = 2 <= len(set(names)) == len(names) and not missing
-    require(
-        distinct, f"{len(set(names))} classes in {list(names)}: they must be two or more, distinct and known"
+        mixed = isinstance(given, list | tuple) and len({isinstance(each, str) for each in given}) > 1
+        listed = np.ndim(given) == 1 and not mixed
+        names = tuple(np.unique(np.asarray(y)).tolist() if classes is None else np.asarray(classes).tolist())
+        distinct = len(set(names)) == len(names)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} has labels of several types, None or lists: {fix}") from error
+    require(listed, f"{name} has labels of several types, or is no list: {fix}")
+    missing = any(each is None or (isinstance(each, float) and not math.isfinite(each)) for each in names)
+    require(not missing, f"{name} has nan, infinity or None: every row needs a label")
+    fault = (
+        "y has only one class" if classes is None else f"classes = {classes!r} must be distinct, two or more"
     )
+    require(distinct and len(names) > 1, f"{fault}: give all that there can be as classes")
     return names
 
 
 def _encoded(y: np.ndarray, names: tuple[Any, ...]) -> Tensor:
-    place = {name: k for k, name in enumerate(names)}
-    labels = y.tolist()
-    if unknown := [label for label in labels if label not in place]:
-        raise ValueError(f"y has label {unknown[0]!r}, which is not among classes {list(names)}")
-    return torch.tensor([float(place[label]) for label in labels])
+    place = {name: float(k) for k, name in enumerate(names)}
+    coded = [place.get(label, -1.0) for label in y.tolist()]
+    require(min(coded) >= 0, f"y has a label that is not among classes {[*names]}: give all there can be")
+    return torch.tensor(coded)
 
 
 def _times(slope: Tensor, x: Tensor) -> Tensor:

@@ -2,8 +2,8 @@
 
 import copy
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -35,7 +35,13 @@ class StepCheck:
     moved: float
     removed: float
     noise_std: dict[str, float]
-    faults: list[str]
+    faults: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        noises = ", ".join(f"{name} {std:.4g}" for name, std in self.noise_std.items())
+        lines = [f"replacing a row moves the sum by {self.moved:.4g}, removing one by {self.removed:.4g}"]
+        lines.append(f"standard deviation of the noise on the sum: {noises}")
+        return "\n".join([*lines, *(f"fault: {each}" for each in self.faults or ["none was found"])])
 
 
 def check_step(
@@ -57,7 +63,8 @@ def check_step(
 
     Parameters
     ----------
-    step : function of a minibatch; returns the noisy gradient by parameter, or None if `p.grad` of `model` has it.
+    step : function of a minibatch
+        It returns the noisy gradient by name of the parameter, or None if it leaves it in `p.grad` of `model`.
     batch : Tensor, or tuple of Tensors (rows first) of features and labels, at least 4 rows.
     clip : float > 0, stated bound on one row's gradient.
     noise_std : float > 0, stated standard deviation of the noise on the sum.
@@ -90,14 +97,17 @@ def check_step(
             size = _far(base, {name: 0 * g for name, g in base.items()})
             same = _far(base, run(rows)) <= 1e-6 * (1 + size)
             require(same, "one seed gave two results: take all noise from torch's global generator")
+            fixed = _far(base, run(rows, seed + 1)) == 0
             moved, removed, equal, copies = _moved(run, rows, base)
             stds, faulty = _noise(run, rows, base, range(seed + 1, seed + 1 + repeats), noise_std, divisor)
-            changed = [name for name, of in network.named_buffers() if not torch.equal(of, state[name])]
+            buffers = network.named_buffers()
+            changed = ", ".join(name for name, value in buffers if not torch.equal(value, state[name]))
     finally:
         network.load_state_dict(state)
     share = equal / (clip * copies)
     faults = {
-        f"the step changes {', '.join(changed)} without noise": changed,
+        "the noise is the same under another seed: the step seeds its own generator, or has no noise": fixed,
+        f"the step changes {changed} without noise": changed,
         "replacing a row moves the sum by more than 2 clip": moved > 2 * clip * SLACK,
         "removing a row moves the sum by more than clip": removed > clip * SLACK,
         f"{copies} equal rows move the sum by {share:.3g} of {copies} clip: the clip acts on sums and not on rows, or "
@@ -114,23 +124,13 @@ def _far(a: Sums, b: Sums) -> float:
 
 
 def _moved(run: Run, rows: list[Tensor], base: Sums) -> tuple[float, float, float, int]:
-    """Return how far replacing and removing a row moved the sum, and so many copies of one large row.
-
-    A row is replaced by a large one, by its opposite, and by each of them with another's label.
-    """
+    """Return how far replacing and removing a row moved the sum, and so many copies of one large row."""
     moved = removed = equal = 0.0
     copies = len(rows[0]) - len(rows[0]) // 2
     for at in range(4):
         without = run([torch.cat([part[:at], part[at + 1 :]]) for part in rows])
-        others = [base]
-        for factor in (FAR, -FAR, -1.0):
-            changed = _enlarged(rows, at, factor)
-            others.append(run(changed))
-            for part in changed[1:2]:
-                part[at] = part[(at + 1) % len(part)]
-                others.append(run(changed))
-        moved = max(moved, *(_far(base, other) for other in others))
-        removed = max(removed, *(_far(without, other) for other in others))
+        for other in (base, *map(run, _replaced(rows, at))):
+            moved, removed = max(moved, _far(base, other)), max(removed, _far(without, other))
         for factor in (FAR, -FAR):
             same = [part[at : at + 1].expand_as(part).clone() for part in _enlarged(rows, at, factor)]
             equal = max(equal, _far(run(same), run([part[copies:] for part in same])))
@@ -140,9 +140,18 @@ def _moved(run: Run, rows: list[Tensor], base: Sums) -> tuple[float, float, floa
 def _enlarged(rows: list[Tensor], at: int, factor: float) -> list[Tensor]:
     """Return rows of which one's features are `factor` times as large."""
     changed = [part.clone() for part in rows]
-    if changed[0].is_floating_point():
-        changed[0][at] *= factor
+    changed[0][at] = changed[0][at] * factor if changed[0].is_floating_point() else changed[0][at]
     return changed
+
+
+def _replaced(rows: list[Tensor], at: int) -> Iterator[list[Tensor]]:
+    """Yield minibatches in which one row is replaced: by a large one, by its opposite, with another's label."""
+    for factor in (FAR, -FAR, -1.0):
+        yield _enlarged(rows, at, factor)
+        changed = _enlarged(rows, at, factor)
+        for part in changed[1:2]:
+            part[at] = part[(at + 1) % len(part)]
+        yield changed
 
 
 def _noise(
@@ -155,15 +164,17 @@ def _noise(
         for name, values in run(rows, seed).items():
             drawn[name].append((values - base[name])[:MOST].clone())
             sums[name].append((values - base[name]).sum())
-    stds, faults = {}, []
+    faults: list[str] = []
+    stds, joint = {}, {}
     for name, each in drawn.items():
-        noise, joint = torch.stack(each), float(torch.stack(sums[name]).std())
-        stds[name] = math.sqrt(float(noise.var(0).mean()))
-        faults.append(_fault(name, noise, stds[name], joint / math.sqrt(len(base[name])), stated, divisor))
-    total = float(sum(torch.stack(each) for each in sums.values()).std())  # type: ignore[union-attr]
-    if not any(faults) and not _fits(total / math.sqrt(sum(map(len, base.values()))), stated, len(seeds) - 1):
+        noise = torch.stack(each)
+        stds[name], joint[name] = math.sqrt(float(noise.var(0).mean())), float(torch.stack(sums[name]).std())
+        one = joint[name] / math.sqrt(len(base[name]))
+        faults += filter(None, [_fault(name, noise, stds[name], one, stated, divisor)])
+    total = float(torch.stack([torch.stack(each) for each in sums.values()]).sum(0).std())
+    if not faults and not _fits(total, math.hypot(*joint.values()), len(seeds) - 1):
         faults.append("the noise of one parameter is not independent of that of another")
-    return stds, [fault for fault in faults if fault]
+    return stds, faults
 
 
 def _fault(name: str, noise: Tensor, std: float, joint: float, stated: float, divisor: float) -> str:
@@ -174,12 +185,13 @@ def _fault(name: str, noise: Tensor, std: float, joint: float, stated: float, di
     """
     repeats, freedom = len(noise), noise.shape[1] * (len(noise) - 1)
     if std < 1e-6 * stated:
-        return f"{name} has no noise, or the same under another seed"
+        return f"{name} has no noise"
     if not _fits(std, stated, freedom):
         where = f": it stands on the mean, or is {divisor:g} times" * _fits(std / divisor, stated, freedom)
         return f"{name} has noise of {std:.4g} on the sum, stated {stated:.4g}{where}"
     if not _fits(joint, stated, repeats - 1):
-        return f"the noise of {name} is not independent: its sum has another standard deviation"
+        times = f"{joint / std:.2g} times the standard deviation"
+        return f"the noise of {name} is not independent: its sum has {times}"
     centred = noise - noise.mean(0)
     fourth = float((centred**4).mean() / (centred**2).mean() ** 2)
     if abs(fourth - 3) > 6 * math.sqrt(24 / freedom) + 6 / repeats:

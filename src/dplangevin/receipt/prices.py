@@ -1,9 +1,7 @@
 """What noisy steps cost, for both neighbour relations and for persons with several rows."""
 
 import math
-from collections import Counter
 from collections.abc import Callable
-from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -60,17 +58,19 @@ class NoisySteps(NamedTuple):
         scheme, noise = self.sampler.scheme, self.multipliers / rows
         if scheme == "full":
             return composed_steps(1, 1, noise)
-        if scheme == "shuffled":
-            return ShuffledEpochsDpEvent.of(self.sampler.per_epoch, noise)
-        if scheme == "random_allocation":
-            return RandomAllocationDpEvent.of(self.sampler.per_epoch, noise)
+        if scheme in ("shuffled", "random_allocation"):
+            kind = ShuffledEpochsDpEvent if scheme == "shuffled" else RandomAllocationDpEvent
+            return kind.of(self.sampler.per_epoch, noise)
         if scheme == "subset" or self.size_dependent:
             return composed_steps(self.records, self.batch, noise)
         return composed_steps(1, self.rate, noise, poisson=True)  # type: ignore[arg-type]  # a rate, not a size
 
 
 def price(steps: NoisySteps, delta: float, adjacency: Adjacency, rows: int = 1) -> Price:
-    """Return the proven epsilon for neighbours that differ in a person of `rows` rows; nan and why if none is known."""
+    """Return the proven epsilon of steps at delta for neighbours that differ in one person of at most `rows` rows.
+
+    It is nan with the reason where none is known.
+    """
     count(1, rows=rows)
     scheme, added = steps.sampler.scheme, adjacency == "add_remove"
     fixed = scheme in ("full", "shuffled")  # given the orders, which minibatch has a row is fixed
@@ -84,7 +84,7 @@ def price(steps: NoisySteps, delta: float, adjacency: Adjacency, rows: int = 1) 
         GROUPED: steps.grouped and (added or not fixed or rows > 1),
         SAMPLES: steps.samples > 1 and not poisson_added,
     }
-    if why := next((why for why, applies in faults.items() if applies), ""):
+    for why in (why for why, applies in faults.items() if applies):
         return Price(math.nan, why)
     if poisson_added and (steps.samples > 1 or rows > 1):
         return _mixture(steps, delta, rows)
@@ -103,13 +103,13 @@ def _mixture(steps: NoisySteps, delta: float, rows: int) -> Price:
     most = rows * steps.samples
     shares = binom.pmf(np.arange(most + 1), most, steps.rate)
     shares, moved = (shares / shares.sum()).tolist(), np.arange(most + 1.0).tolist()
-    stages = [
-        from_mixture_gaussian_mechanism(
-            noise, moved, shares, value_discretization_interval=GRID
-        ).self_compose(n)
-        for noise, n in Counter(steps.multipliers.tolist()).items()
-    ]
-    spent = reduce(lambda all_, one: all_.compose(one), stages)
+    levels, numbers = np.unique(steps.multipliers, return_counts=True)
+    spent = None
+    for noise, number in zip(levels.tolist(), numbers.tolist(), strict=True):
+        step = from_mixture_gaussian_mechanism(noise, moved, shares, value_discretization_interval=GRID)
+        part = step.self_compose(number)
+        spent = part if spent is None else spent.compose(part)
+    assert spent is not None
     return Price(float(spent.get_epsilon_for_delta(delta)), "PLD of a mixture of Gaussians (dp-accounting)")
 
 
@@ -130,7 +130,10 @@ def grown(epsilon: float, rows: int) -> float:
 
 
 def group(one: Callable[[float], float], delta: float, rows: int) -> Price:
-    """Return a loose price by the group lemma: (e, d)-DP for `one` record is (k e, d `grown`)-DP for k = `rows`."""
+    """Return the price of `rows` records by the group lemma, which is loose.
+
+    (e, d)-DP for one record is (k e, d `grown`)-DP for k. `one` gives e at d.
+    """
     require(delta > 0, "the group lemma needs delta > 0")
     spare = delta / rows
     for attempt in range(200):

@@ -4,14 +4,23 @@ import json
 import math
 import os
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError, WithJsonSchema
-from pydantic.dataclasses import dataclass
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic.dataclasses import dataclass as checked_dataclass
 from scipy.stats import binomtest, spearmanr
 
 from dplangevin.checks import require
@@ -25,8 +34,6 @@ RELATIONS: dict[Any, str] = {"add_remove": "adding or removing", "replace_one": 
 ROUNDING = 1e-4  # relative; our prices of one event lie so far above those of other accountants
 BY_SIZE = "depends on the realised size"
 SECRET = "was computed from the sizes of secret minibatches"
-NONE = "none that has a price"
-PUBLIC = {"full", "subset", "shuffled", "in_order"}  # whose sizes are no secret
 SETTINGS = ("clip", "noise_std", "divisor", "rows_per_clip")
 CHANCE = 1e-6  # that a schedule of noise is taken for noise that follows the sizes
 CHANGED = "clip, noise and divisor changed on the way, whatever the rows were"
@@ -47,12 +54,17 @@ def _row_numbers(given: Any) -> np.ndarray:
     return rows.astype(np.int64).ravel()
 
 
-LISTED = WithJsonSchema({"type": "array", "items": {"type": "integer"}})
+Minibatch = Annotated[
+    np.ndarray,
+    BeforeValidator(_row_numbers),
+    PlainSerializer(np.ndarray.tolist),
+    WithJsonSchema({"type": "array", "items": {"type": "integer"}}),
+]
 Positive = Annotated[FiniteFloat, Field(gt=0)]
 AtLeast1 = Annotated[int, Field(ge=1)]
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+@dataclass(frozen=True)
 class Step:
     """One step of the optimizer: the row numbers, from 0, of each minibatch that it used, and its mechanism.
 
@@ -60,14 +72,26 @@ class Step:
     by `divisor`. None is unknown. `rows_per_clip` rows are averaged before they are clipped (microbatches).
     """
 
-    minibatches: tuple[Annotated[Any, BeforeValidator(_row_numbers), LISTED], ...]
+    minibatches: tuple[Minibatch, ...]
     clip: Positive | None = None
     noise_std: Annotated[FiniteFloat, Field(ge=0)] | None = None
     divisor: Positive | None = None
     rows_per_clip: AtLeast1 = 1
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    @classmethod
+    def checked(cls, minibatches: tuple[Any, ...], **mechanism: Any) -> "Step":
+        """Return the step that these values describe; ValueError names a wrong one."""
+        try:
+            return STEP.validate_python({"minibatches": minibatches, **mechanism})
+        except ValidationError as error:
+            raise ValueError(_in_one_line(error)) from None
 
 
-@dataclass(config=ConfigDict(extra="forbid"))
+STEP = TypeAdapter(Step)
+
+
+@checked_dataclass(config=ConfigDict(extra="forbid"))
 class Receipt:
     """What a training did, in memory; `save` writes what may be published, `save_log` the private log.
 
@@ -78,7 +102,8 @@ class Receipt:
     rate : float or None, the stated sampling rate of Poisson samples.
     claim : float or None, the epsilon that the program or its framework states.
     claimed_by : str, who states it.
-    rows_per_person : int, at most so many rows belong to one person; prices are for a person, not for a row.
+    rows_per_person : int
+        At most so many rows belong to one person; prices are for a person, not for a row.
     notes : dict, what no price covers, with how often it happened; there is no price then.
     private : True, because a log says which rows were drawn.
     """
@@ -102,15 +127,13 @@ class Receipt:
         ----------
         minibatches : row numbers from 0 of the minibatch, or a list of arrays for several minibatches in one step.
         clip : float > 0, bound on the norm of one row's gradient.
-        noise_std : float >= 0, standard deviation of the noise on the sum of gradients (on the mean: times divisor).
+        noise_std : float >= 0
+            Standard deviation of the noise on the sum of gradients. Noise on the mean: times the divisor.
         divisor : float > 0, what the noisy sum is divided by.
         rows_per_clip : int >= 1, rows that are averaged before they are clipped (microbatches).
         """
         several = isinstance(minibatches, (list, tuple)) and any(np.ndim(each) for each in minibatches)
-        try:
-            step = Step(tuple(minibatches) if several else (minibatches,), **mechanism)
-        except ValidationError as error:
-            raise ValueError(_in_one_line(error)) from None
+        step = Step.checked(tuple(minibatches) if several else (minibatches,), **mechanism)
         for rows in step.minibatches:
             outside = rows[(rows < 0) | (rows >= self.records)]
             require(not len(outside), f"index {outside[:1]} is none of the {self.records} rows: count from 0")
@@ -137,10 +160,11 @@ class Receipt:
     def candidates(self) -> list[NoisySteps]:
         """Return the noisy steps under each sampler that fits; ValueError if too little is known to price them."""
         found, minibatches, samples = self.recognise()
-        require(not self.notes, f"no price covers this: {'; '.join(self.notes)}")
-        noise = [s.noise_std / s.clip for s in self.steps if s.clip is not None and s.noise_std is not None]
+        for text in self.notes:
+            raise ValueError(f"no price covers this: {text}")
+        noise = [s.noise_std / s.clip for s in self.steps if None not in (s.clip, s.noise_std)]  # type: ignore[operator]
         unknown = len(self.steps) - len(noise)
-        require(not unknown, f"clip or noise_std of {unknown} steps is unknown: state both")
+        require(not unknown, f"clip or noise_std of {unknown} steps is unknown: give both for every step")
         sizes, by_size = [*map(len, minibatches)], self._size_dependent()
         rate, batch = self.rate or 1.0, max(sizes) if by_size else sizes[0]
         if self.rate is None and "poisson" in {each.scheme for each in found.samplers}:
@@ -167,68 +191,80 @@ class Receipt:
         return a_function or bool(spearmanr(sizes, noise).pvalue < CHANCE)
 
     def prices(self) -> dict[Adjacency, Price]:
-        """Return the price for each neighbour relation: the largest of the samplers that fit; nan if one has none."""
+        """Return the price for each neighbour relation, "add_remove" and "replace_one"; nan where none is known.
+
+        If several samplers fit, it is the largest price of them, and none if one of them has none.
+        """
         try:
             candidates = self.candidates()
         except ValueError as error:
             return dict.fromkeys(RELATIONS, Price(math.nan, str(error)))
-        largest = {}
-        for adjacency in RELATIONS:
-            each = [self._price(steps, adjacency) for steps in candidates]
-            largest[adjacency] = max(each, key=lambda of: (math.isnan(of.epsilon), of.epsilon))
-        return largest
+        return {adjacency: self._price(candidates, adjacency) for adjacency in RELATIONS}
 
-    def _price(self, steps: NoisySteps, adjacency: Adjacency) -> Price:
-        estimated = ", rate at its 99.9 % bound" * (steps.sampler.scheme == "poisson" and self.rate is None)
-        try:
-            of = price(steps, self.delta, adjacency, self.rows_per_person)
-        except ValueError as error:  # of an accountant that refuses such steps
-            return Price(math.nan, str(error))
-        return Price(of.epsilon, of.accountant + estimated)
+    def _price(self, candidates: list[NoisySteps], adjacency: Adjacency) -> Price:
+        found = []
+        for steps in candidates:
+            try:
+                of = price(steps, self.delta, adjacency, self.rows_per_person)
+            except ValueError as error:  # of an accountant that refuses such steps
+                of = Price(math.nan, str(error))
+            more = ", rate at its 99.9 % bound" * (steps.sampler.scheme == "poisson" and self.rate is None)
+            found.append(Price(of.epsilon, of.accountant + more))
+        return max(found, key=lambda of: (math.isnan(of.epsilon), of.epsilon))
 
     def statement(self) -> dict[str, Any]:
         """Return what may be published: scheme, counts that it makes public, clip, noise, steps and prices.
 
         ValueError if it would tell the sizes of secret minibatches.
         """
+        return self._summary(published=True)
+
+    def _summary(self, published: bool = False) -> dict[str, Any]:
         found, minibatches, _ = self.recognise()
-        sampler, prices = (*found.samplers, Sampler(""))[0], self.prices()
-        scheme, schemes = sampler.scheme, {each.scheme for each in found.samplers or (sampler,)}
-        estimated, public = "poisson" in schemes and not self.rate, schemes <= PUBLIC
-        require(not estimated, f"the rate {SECRET}: give the stated rate= to publish")
-        secret = self._size_dependent() and not public
-        require(not secret, f"divisor or noise {SECRET}: make them constant to publish")
+        sampler, prices = found.samplers[0] if found.samplers else Sampler(""), self.prices()
+        scheme, by_size = sampler.scheme, self._size_dependent()
+        schemes = {each.scheme for each in found.samplers or [sampler]}
+        public = schemes <= {"full", "subset", "shuffled", "in_order"}  # no secret draw decides the sizes
+        batch = {"batch": len(minibatches[0])} if public else {}
+        size = {"rate": self.rate} if scheme == "poisson" else batch
+        if published:
+            require(None not in size.values(), f"the rate {SECRET}: give the stated rate= to publish")
+            require(public or not by_size, f"divisor or noise {SECRET}: make them constant to publish")
+        also = [WORDS[each.scheme] for each in found.samplers[1:]]
+        settings = [*map(attrgetter(*SETTINGS), self.steps)]
+        changed = len(set(settings)) > 1
+        if by_size:
+            settings = [(clip, BY_SIZE, BY_SIZE, rows) for clip, _, _, rows in settings]
+        stages = Counter(settings).items()
         costs = {name: of.epsilon if math.isfinite(of.epsilon) else None for name, of in prices.items()}
-        claim = {"epsilon": self.claim, "by": self.claimed_by}
-        changed = len({*map(attrgetter(*SETTINGS), self.steps)}) > 1
-        stages = [{"steps": times, **dict(zip(SETTINGS, of, strict=True))} for of, times in self._stages()]
+        claim = {"epsilon": self.claim, "by": self.claimed_by, "verdict": self._verdict(prices)}
         return {
             "records": self.records,
             "delta": self.delta,
             "rows_per_person": self.rows_per_person,
-            "sampling": WORDS.get(scheme, NONE),
-            **({"rate": self.rate} if scheme == "poisson" else {}),
-            **({"batch": len(minibatches[0])} if public else {}),
+            "sampling": WORDS.get(scheme, "none that has a price"),
+            **({} if published else {"also_consistent_with": also, "ruled_out": found.ruled_out}),
+            **size,
             **({"steps_per_epoch": sampler.per_epoch} if sampler.per_epoch else {}),
             "steps": len(self.steps),
-            "mechanism": stages,
+            "mechanism": [{"steps": times, **dict(zip(SETTINGS, of, strict=True))} for of, times in stages],
             "prices": {n: {"epsilon": costs[n], "argument": of.accountant} for n, of in prices.items()},
-            "claim": {**claim, "verdict": self._verdict(prices)} if self.claim else None,
+            "claim": claim if self.claim else None,
             "notes": list(self.notes),
             "assumptions": [*[CHANGED] * changed, *ASSUMPTIONS],
         }
 
-    def _stages(self) -> list[tuple[tuple[Any, ...], int]]:
-        """Return the different settings, and of how many steps; without those that tell sizes of minibatches."""
-        settings = [*map(attrgetter(*SETTINGS), self.steps)]
-        if self._size_dependent():
-            settings = [(clip, BY_SIZE, BY_SIZE, rows) for clip, _, _, rows in settings]
-        return [*Counter(settings).items()]
-
     def _verdict(self, prices: dict[Adjacency, Price]) -> str:
-        claim = (self.claim or math.nan) * (1 + ROUNDING)
-        covered = [RELATIONS[name] for name, of in prices.items() if of.epsilon <= claim]
-        return f"covered for {' and for '.join(covered)} {self._unit()}" if covered else "not covered"
+        """Return in a sentence how the claim compares with the price of what ran."""
+        costs: dict[str, float] = {n: of.epsilon for n, of in prices.items() if not math.isnan(of.epsilon)}
+        claim, unit = (self.claim or math.nan) * (1 + ROUNDING), self._unit()
+        for name, more in (("add_remove", ""), ("replace_one", ", not for adding or removing")):
+            if costs.get(name, math.inf) <= claim:
+                return f"covered for {RELATIONS[name]} {unit}{more}"
+        if not costs:
+            return "not covered: no price is known for what ran"
+        cost, name = min((cost, name) for name, cost in costs.items())
+        return f"not covered: what ran is proven for epsilon = {shown(cost)}, {RELATIONS[name]} {unit}"
 
     def _unit(self) -> str:
         return "one row" if self.rows_per_person == 1 else f"a person's {self.rows_per_person} rows"
@@ -240,9 +276,9 @@ class Receipt:
     def save_log(self, path: str | Path) -> None:
         """Write all steps with their row numbers as JSON lines. The file is as private as the rows."""
         private = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(private, "w", encoding="utf-8") as file:
-            for each in (self, *self.steps):
-                print(json.dumps(asdict(each), default=np.ndarray.tolist), file=file)  # type: ignore[call-overload]
+        with os.fdopen(private, "wb") as file:
+            file.write(TypeAdapter(Receipt).dump_json(self) + b"\n")
+            file.writelines(STEP.dump_json(step) + b"\n" for step in self.steps)
 
     @classmethod
     def read(cls, path: str | Path) -> "Receipt":
@@ -252,13 +288,15 @@ class Receipt:
             for at, text in enumerate(file, 1):
                 try:
                     if receipt is None:
-                        receipt = cls(**json.loads(text))
+                        receipt = TypeAdapter(cls).validate_json(text)
                     else:
                         receipt.step(**json.loads(text))
                 except (ValueError, TypeError) as error:
-                    raise ValueError(f"{path}, line {at}: {_in_one_line(error)}") from None
-        require(receipt is not None, f"{path} is empty: its first line states the number of records")
-        return receipt  # type: ignore[return-value]
+                    why = _in_one_line(error) if isinstance(error, ValidationError) else error
+                    raise ValueError(f"{path}, line {at}: {why}") from None
+        if receipt is None:
+            raise ValueError(f"{path} is empty: its first line states the number of records")
+        return receipt
 
     def registry(self) -> dict[str, Any]:
         """Return a record for a registry of deployments, in the words of OpenDP's."""
@@ -276,42 +314,43 @@ class Receipt:
     def paragraph(self) -> str:
         """Return one paragraph for a paper, with every assumption."""
         said = self.statement()
-        cost = " and ".join(
+        costs = [
             f"epsilon = {shown(of['epsilon'])} for {RELATIONS[name]} {self._unit()} ({of['argument']})"
             for name, of in said["prices"].items()
             if of["epsilon"] is not None
-        )
+        ]
+        cost = " and ".join(costs) or "no known finite price"
         return (
             f"The training took {said['steps']:,} noisy steps on {self.records:,} rows. Its minibatches are consistent "
-            f"with {said['sampling']}. At delta = {number(self.delta)} it has {cost or 'no known finite price'}. "
+            f"with {said['sampling']}. At delta = {number(self.delta)} it has {cost}. "
             f"This assumes: {'; '.join(said['assumptions'])}."
         )
 
     def __str__(self) -> str:
         """Return the receipt as people read it."""
-        (found, _, _), prices = self.recognise(), self.prices()
-        fits = [WORDS[each.scheme] for each in found.samplers] or [NONE]
-        lines = [f"{len(self.steps):,} steps on {self.records:,} rows, consistent with {fits[0]}."]
-        lines += [f"  also consistent with {each}" for each in fits[1:]]
-        named = (scheme for scheme in ("poisson", "subset", "shuffled") if scheme in found.ruled_out)
-        lines += [f"  ruled out: {WORDS[scheme]} ({found.ruled_out[scheme]})" for scheme in named]
-        for of_stage, times in self._stages():
-            values = ("unknown" if v is None else v if v == BY_SIZE else f"{v:.6g}" for v in of_stage[:3])
-            texts = (f"{name} {value}" for name, value in zip(SETTINGS, values, strict=False))
-            lines.append(f"{times:,} steps with {', '.join(texts)}")
+        said = self._summary()
+        lines = [f"{said['steps']:,} steps on {self.records:,} rows, consistent with {said['sampling']}."]
+        lines += [f"  also consistent with {each}" for each in said["also_consistent_with"]]
+        named = (scheme for scheme in ("poisson", "subset", "shuffled") if scheme in said["ruled_out"])
+        lines += [f"  ruled out: {WORDS[scheme]} ({said['ruled_out'][scheme]})" for scheme in named]
+        for stage in said["mechanism"]:
+            texts = (f"{name} {_value(stage[name])}" for name in ("clip", "noise_std", "divisor"))
+            lines.append(f"{stage['steps']:,} steps with {', '.join(texts)}")
         lines.append(f"Cost at delta = {number(self.delta)}:")
-        for name, of in prices.items():
-            known = f"epsilon <= {shown(of.epsilon)} ({of.accountant})"
-            cost = known if math.isfinite(of.epsilon) else of.accountant
+        for name, of in said["prices"].items():
+            cost, argument = of["epsilon"], of["argument"]
+            cost = argument if cost is None else f"epsilon <= {shown(cost)} ({argument})"
             lines.append(f"  {RELATIONS[name]} {self._unit()}: {cost}")
-        if self.claim:
-            lines.append(f"{self.claimed_by} states epsilon = {shown(self.claim)}: {self._verdict(prices)}.")
-        lines += [f"On the way: {text} ({times:,} times)" for text, times in self.notes.items()]
+        if claim := said["claim"]:
+            lines.append(f"{claim['by']} states epsilon = {shown(claim['epsilon'])}: {claim['verdict']}.")
+        lines += [f"On the way: {text} ({number:,} times)" for text, number in self.notes.items()]
         return "\n".join(lines)
 
 
-def _in_one_line(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        return str(error)
+def _in_one_line(error: ValidationError) -> str:
     wrong = error.errors()[0]
-    return f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
+    return f"{'.'.join(map(str, wrong['loc'])) or 'the line'}: {wrong['msg']}"
+
+
+def _value(value: Any) -> str:
+    return "unknown" if value is None else value if isinstance(value, str) else f"{value:.6g}"

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from dplangevin.checks import require
-from dplangevin.receipt.record import Receipt
+from dplangevin.receipt.record import Receipt, Step
 
 CHANGED = (
     "parameters changed outside optimizer.step",
@@ -21,12 +21,16 @@ CHANGED = (
 
 
 class _Watch:
-    """What happens between two steps: minibatches drawn, then used by a gradient, then used by a step."""
+    """What happens between two steps: minibatches drawn, then used by a gradient, then used by a step.
 
-    pieces = False  # whether minibatches are pieces of one draw (Opacus' BatchMemoryManager)
+    `pieces` says whether minibatches are pieces of one draw (Opacus' BatchMemoryManager).
+    """
+
+    pieces = False
 
     def __init__(self, receipt: Receipt, model: nn.Module, optimizer: Any, stated: dict[str, Any]) -> None:
         self.receipt, self.optimizer, self.stated = receipt, optimizer, stated
+        Step.checked((), **stated)  # raises, if they cannot be
         self.inner = getattr(optimizer, "original_optimizer", optimizer)
         self.parameters = [p for group in self.inner.param_groups for p in group["params"]]
         self.buffers = [*model.buffers()]
@@ -34,6 +38,7 @@ class _Watch:
         self._begin()
 
     def _begin(self) -> None:
+        """Begin a step."""
         self.drawn: list[np.ndarray] = []
         self.used: list[np.ndarray] = []
         self.zeroed: list[np.ndarray] = []  # used by a gradient that was then set to zero
@@ -46,18 +51,19 @@ class _Watch:
     def forward(self, _: Any, inputs: tuple[Any, ...]) -> None:
         self.rows += next((len(each) for each in inputs if isinstance(each, Tensor) and each.dim()), 0)
 
-    def backward(self, _: Any) -> None:
-        """Count minibatches as used by a gradient: all that the model saw together, or the last one."""
-        together = self.rows == sum(map(len, self.drawn))
-        if not together and len(self.drawn) > 1 and self.rows != len(self.drawn[-1]):
+    def backward(self, _: Any = None) -> None:
+        """Count minibatches as used by a gradient: the last one, or all that the model saw together."""
+        last = self.drawn[-1:]
+        if len(self.drawn) > 1 and self.rows == sum(map(len, self.drawn)):
+            last = self.drawn
+        elif len(self.drawn) > 1 and self.rows != len(self.drawn[-1]):
             self.receipt.note("it is unknown which of several minibatches a gradient used")
-        self.used += self.drawn if together else self.drawn[-1:]
+        self.used += last
         self.drawn, self.rows = [], 0
 
-    def zero_grad(self, *args: Any, **named: Any) -> None:
+    def zero_grad(self) -> None:
         if self.used and not getattr(self.optimizer, "_is_last_step_skipped", False):
             self.used, self.zeroed = [], self.used
-        type(self.inner).zero_grad(self.inner, *args, **named)
 
     def before(self, *_: Any) -> None:
         for now, then, what in zip(self._versions(), self.versions, CHANGED, strict=True):
@@ -70,15 +76,19 @@ class _Watch:
         if not rows:
             self.receipt.note("a step repeated the gradient of the step before")
         self.last = [np.concatenate(rows)] if self.pieces and rows else rows or self.last
-        require(bool(self.last), "a step came before the first minibatch: pass the loader that is used")
-        of, stated = self.optimizer, self.stated
-        if hasattr(of, "noise_multiplier"):  # Opacus
-            clip, times = float(of.max_grad_norm), 1 if self.pieces else of.accumulated_iterations
-            divisor = _ranks() * (of.expected_batch_size * times if of.loss_reduction == "mean" else 1.0)
-            noise = of.noise_multiplier * clip
-            stated = {**stated, "clip": clip, "noise_std": noise, "divisor": divisor}
-        self.receipt.step(self.last, **stated)
+        require(bool(self.last), "a step came before the loader's first minibatch: pass the loader in use")
+        self.receipt.steps.append(Step(tuple(self.last), **self._mechanism()))
         self._begin()
+
+    def _mechanism(self) -> dict[str, Any]:
+        of = self.optimizer
+        if not hasattr(of, "noise_multiplier"):
+            return self.stated
+        clip, divisor = float(of.max_grad_norm), 1.0
+        if of.loss_reduction == "mean":
+            divisor = of.expected_batch_size * (1 if self.pieces else of.accumulated_iterations)
+        noise = of.noise_multiplier * clip
+        return {**self.stated, "clip": clip, "noise_std": noise, "divisor": divisor * _ranks()}
 
 
 def _ranks() -> int:
@@ -120,27 +130,32 @@ def watch(
     persons : sequence, the person of each row; ValueError if one has more rows.
     rows_per_clip : int >= 1, rows that are averaged before they are clipped (microbatches).
     """
-    numbered = hasattr(loader.dataset, "__len__") and getattr(loader, "in_order", True)
-    require(numbered, "rows need numbers: give a data set with a length, and no in_order=False")
+    require(hasattr(loader.dataset, "__len__"), "the data set has no length: its rows have no numbers")
+    ordered = getattr(loader, "in_order", True)
+    require(ordered, "in_order=False hides which rows a minibatch has: leave it out")
     records = len(loader.dataset)  # type: ignore[arg-type]
     if persons is not None:
         require(len(persons) == records, f"persons has {len(persons)} entries for {records} rows")
-        most = Counter(np.asarray(persons).tolist()).most_common(1)[0][1]
-        require(most <= rows_per_person, f"a person has {most} rows, not {rows_per_person} at most")
+        most = max(Counter(np.asarray(persons).tolist()).values())
+        require(most <= rows_per_person, f"a person has {most} rows, above rows_per_person={rows_per_person}")
     stated = {"clip": clip, "noise_std": noise_std, "divisor": divisor, "rows_per_clip": rows_per_clip}
     rate = rate or getattr(loader, "sample_rate", None)
     receipt = Receipt(records, delta, rate, claim, rows_per_person=rows_per_person)
-    Receipt(1).step((), **stated)  # raises, if they cannot be
     seen = _Watch(receipt, model, optimizer, stated)
-    batch_norm = nn.modules.batchnorm._BatchNorm
-    mixed = any(isinstance(part, batch_norm) and part.training for part in model.modules())
-    found = {
-        "batch norm mixes the rows of a minibatch": mixed,
+    norms = (part for part in model.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm))
+    for text, applies in {
+        "batch norm mixes the rows of a minibatch": any(part.training for part in norms),
         "the clip adapts to the rows": "AdaClip" in type(optimizer).__name__,
         "the training began before it was watched": any(of.history for of in _accountants(optimizer)),
-    }
-    receipt.notes = {text: 1 for text, applies in found.items() if applies}
-    first = next(p for p in seen.parameters if p.requires_grad)
+    }.items():
+        if applies:
+            receipt.note(text)
+    zero, first = seen.inner.zero_grad, next(p for p in seen.parameters if p.requires_grad)
+
+    def zero_grad(*args: Any, **named: Any) -> None:
+        seen.zero_grad()
+        zero(*args, **named)
+
     with ExitStack() as undo:
         _watch_loaders(loader, seen, undo)
         for hook in (
@@ -150,8 +165,8 @@ def watch(
             first.register_post_accumulate_grad_hook(seen.backward),
         ):
             undo.callback(hook.remove)
-        seen.inner.zero_grad = seen.zero_grad
-        undo.callback(vars(seen.inner).pop, "zero_grad", None)
+        seen.inner.zero_grad = zero_grad
+        undo.callback(lambda: vars(seen.inner).pop("zero_grad", None))
         yield receipt
         seen.before()
     if _ranks() > 1:
@@ -163,46 +178,48 @@ def watch(
 
 def _watch_loaders(loader: DataLoader, seen: _Watch, undo: ExitStack) -> None:
     """Let this loader, and loaders that split its minibatches, tell which rows they yield, until `undo`."""
+    index: Any = DataLoader._index_sampler
     iterate: Any = DataLoader.__iter__
-    logs: dict[DataLoader, _Drawn] = {}
+    queues: dict[int, deque[np.ndarray]] = {}  # minibatches in the order in which the loader yields them
+
+    class Logged:
+        def __init__(self, of: DataLoader) -> None:
+            self.sampler, self.queue = index.fget(of), queues.setdefault(id(of), deque())
+
+        def __iter__(self) -> Iterator[Any]:
+            for rows in self.sampler:
+                self.queue.append(np.atleast_1d(np.asarray(rows, dtype=np.int64)))
+                yield rows
+
+        def __len__(self) -> int:
+            return len(self.sampler)
+
+    def ours(of: DataLoader) -> bool:
+        inner = getattr(of.batch_sampler, "sampler", None)
+        return of is loader or (loader.batch_sampler is not None and inner is loader.batch_sampler)
 
     def each(of: DataLoader) -> Iterator[Any]:
-        name = "sampler" if of.batch_sampler is None else "batch_sampler"
-        sampler, split = vars(of)[name], vars(loader)["batch_sampler"]
-        splits = split is not None and getattr(sampler, "sampler", None) is split
-        if of not in logs and (of is loader or splits):
-            logs[of] = vars(of)[name] = _Drawn(sampler)
-            undo.callback(vars(of).update, {name: sampler})
-            seen.pieces = seen.pieces or of is not loader
+        if not ours(of):
+            yield from iterate(of)
+            return
+        queues.setdefault(id(of), deque()).clear()
+        seen.pieces = seen.pieces or of is not loader
         for batch in iterate(of):
-            if of in logs:
-                seen.drawn.append(logs[of].ahead.popleft())
+            seen.drawn.append(queues[id(of)].popleft())
             yield batch
 
-    undo.callback(setattr, DataLoader, "__iter__", iterate)
-    DataLoader.__iter__ = each  # type: ignore[method-assign, assignment]
-
-
-class _Drawn:
-    """A sampler that keeps the minibatches that it draws until the loader yields them."""
-
-    def __init__(self, sampler: Any) -> None:
-        self.sampler, self.ahead = sampler, deque[np.ndarray]()
-
-    def __iter__(self) -> Iterator[Any]:
-        self.ahead.clear()
-        for rows in self.sampler:
-            self.ahead.append(np.atleast_1d(np.asarray(rows, dtype=np.int64)))
-            yield rows
-
-    def __len__(self) -> int:
-        return len(self.sampler)
+    sampler = property(lambda of: Logged(of) if ours(of) else index.fget(of))
+    for name, new, old in (("_index_sampler", sampler, index), ("__iter__", each, iterate)):
+        undo.callback(setattr, DataLoader, name, old)
+        setattr(DataLoader, name, new)
 
 
 def _join(receipt: Receipt) -> None:
-    """Join the minibatches of all ranks, which step together: zip raises if one took more steps."""
+    """Join the minibatches of all ranks, which step together."""
     gathered: list[Any] = [None] * _ranks()
     torch.distributed.all_gather_object(gathered, receipt.steps)
+    steps = {len(each) for each in gathered}
+    require(len(steps) == 1, f"the ranks took {sorted(steps)} steps: they must step together")
     receipt.steps = [
         replace(ranks[0], minibatches=(np.concatenate([rows for of in ranks for rows in of.minibatches]),))
         for ranks in zip(*gathered, strict=True)

@@ -48,7 +48,14 @@ def of_experiment(name: str, cfg: DictConfig) -> list[str]:
 
 def read_runs(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
     """Return runs (default: all) in folders "experiment/dataset", with a row for each seed and metric."""
-    return pd.concat([_long(root, name, runs) for name in names], ignore_index=True)
+    frames = []
+    for name in names:
+        settings, scores = _read(root, [name], "runs", runs), _read(root, [name], "scores")
+        rows = settings.merge(scores, on=KEYS, validate="one_to_many")
+        if not runs and len(rows) < len(scores):
+            raise ValueError(f"{root / name} has scores of runs that it lacks: make it again")
+        frames.append(rows)
+    return pd.concat(frames, ignore_index=True)
 
 
 def read_seeds(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
@@ -56,37 +63,27 @@ def read_seeds(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS
     return by_seed(read_runs(names, runs, root))
 
 
-def read_curve(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
+def read_curve(names: Sequence[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
     """Return the learning curves in the folders, with the method of each run (column `method`)."""
-    frames = []
-    for name in names:
-        methods = _read(root, name, "runs", runs)[["run", "epsilon", "method"]]
-        frames.append(methods.merge(_read(root, name, "curve"), validate="one_to_many"))
-    return pd.concat(frames, ignore_index=True)
+    methods = _read(root, names, "runs", runs)[["run", "epsilon", "method"]]
+    return methods.merge(_read(root, names, "curve"), validate="one_to_many")
 
 
-def read_reliability(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
+def read_reliability(names: Sequence[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
     """Return confidence bins with log loss and ECE of each predictor, the average or a single posterior sample."""
-    frames = []
-    for name in names:
-        seeds = by_seed(_long(root, name, runs))
-        for predictor, end in (("average", ""), ("single", "_single")):
-            scores = seeds[["run", "epsilon", "seed"]].assign(
-                predictor=predictor, log_loss=seeds[f"log_loss{end}"], ece=seeds[f"ece{end}"]
-            )
-            frames.append(scores.merge(_read(root, name, "reliability"), validate="one_to_many"))
-    return pd.concat(frames, ignore_index=True)
+    seeds, scores = read_seeds(names, runs, root), []
+    for predictor, end in (("average", ""), ("single", "_single")):
+        own = {"log_loss": seeds[f"log_loss{end}"], "ece": seeds[f"ece{end}"]}
+        scores.append(seeds[["run", "epsilon", "seed"]].assign(predictor=predictor, **own))
+    return pd.concat(scores).merge(_read(root, names, "reliability"), validate="one_to_many")
 
 
-def read_samples(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
+def read_samples(names: Sequence[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
     """Return the generated images with problem, block, method and scores of their run, which are means over seeds."""
-    frames = []
-    for name in names:
-        keys = [*KEYS, "problem", "block", "method"]
-        seeds = by_seed(_long(root, name, runs)).groupby(keys, sort=False)
-        scores = seeds[["recognised", "digits_covered", "digit_entropy"]].mean().reset_index()
-        frames.append(scores.merge(_read(root, name, "samples", runs), on=KEYS, validate="one_to_many"))
-    return pd.concat(frames, ignore_index=True)
+    keys = ["experiment", "dataset", *KEYS, "problem", "block", "method"]
+    seeds = read_seeds(names, runs, root).groupby(keys, sort=False)
+    scores = seeds[["recognised", "digits_covered", "digit_entropy"]].mean().reset_index()
+    return scores.merge(_read(root, names, "samples", runs), on=KEYS, validate="one_to_many")
 
 
 def by_seed(frame: pd.DataFrame) -> pd.DataFrame:
@@ -96,28 +93,22 @@ def by_seed(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.drop(columns=["metric", "value"]).drop_duplicates(keys).merge(values, on=keys)
 
 
-def _long(root: Path, name: str, runs: Sequence[str]) -> pd.DataFrame:
-    settings, scores = _read(root, name, "runs", runs), _read(root, name, "scores")
-    rows = settings.merge(scores, on=KEYS, validate="one_to_many")
-    if not runs and len(rows) < len(scores):
-        raise ValueError(f"{root / name} has scores of runs that it lacks: make it again")
-    return rows
-
-
-def _read(root: Path, name: str, table: str, runs: Sequence[str] = ()) -> pd.DataFrame:
-    """Return one file of a folder: the rows of `runs` in this order, or all rows."""
-    path, columns, stage = root / name / f"{table}.csv", TABLES[table], f"run@{name.replace('/', '-')}"
+def _read(root: Path, names: Iterable[str], table: str, runs: Sequence[str] = ()) -> pd.DataFrame:
+    """Return one file of each folder: the rows of `runs` in this order, or all rows."""
+    columns, frames = TABLES[table], []
     types = {c: str if c in TEXT else int if c in WHOLE else float for c in columns}
     absent = {column: ["", "nan"] for column, kind in types.items() if kind is float}
-    present = list(pd.read_csv(existing(path, stage), nrows=0).columns)
-    if present != columns:
-        raise ValueError(
-            f"{path} has columns {present}, expected {columns}: make it again with `dvc repro -f {stage}`"
-        )
-    frame = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=absent)
-    if lacking := [run for run in runs if run not in set(frame.run)]:
-        raise FileNotFoundError(f"{path} has no run {', '.join(lacking)}: make it with `dvc repro {stage}`")
-    return pd.concat([frame[frame.run.eq(run)] for run in runs]) if runs else frame
+    for name in names:
+        path, stage = root / name / f"{table}.csv", f"run@{name.replace('/', '-')}"
+        present = list(pd.read_csv(existing(path, stage), nrows=0).columns)
+        if present != columns:
+            again = f"make it again with `dvc repro -f {stage}`"
+            raise ValueError(f"{path} has columns {present}, expected {columns}: {again}")
+        frame = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=absent)
+        if lacking := ", ".join(run for run in runs if run not in set(frame.run)):
+            raise FileNotFoundError(f"{path} has no run {lacking}: make it with `dvc repro {stage}`")
+        frames += [frame[frame.run.eq(run)] for run in runs] if runs else [frame]
+    return pd.concat(frames, ignore_index=True)
 
 
 def read_analysis(name: str, root: Path = ANALYSES) -> pd.DataFrame:
@@ -127,14 +118,12 @@ def read_analysis(name: str, root: Path = ANALYSES) -> pd.DataFrame:
 
 def read_training(names: Iterable[str], folder: Path = MANIFESTS) -> pd.DataFrame:
     """Return the training curves of networks that this project trained; accuracy_kept is that of the saved weights."""
-    frames = []
+    frames = {}
     for name in names:
         of = json.loads(existing(folder / f"{name}.json", f"pretrain@{name}").read_bytes())["training"]
         curve = pd.DataFrame(of["curve"]).rename(columns={"train": "accuracy_training", "test": "accuracy"})
-        curve.insert(0, "epoch", range(1, len(curve) + 1))
-        curve.insert(0, "network", name)
-        frames.append(curve.assign(accuracy_kept=of["accuracy"]))
-    return pd.concat(frames, ignore_index=True)
+        frames[name] = curve.set_axis(range(1, len(curve) + 1)).assign(accuracy_kept=of["accuracy"])
+    return pd.concat(frames, names=["network", "epoch"]).reset_index()
 
 
 def read_claims(path: Path) -> pd.DataFrame:

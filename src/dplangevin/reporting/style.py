@@ -16,7 +16,6 @@ HOLLOW = "hollow: a condition of the promise fails, or chains diverged"
 GREY = "#888888"
 CAPTION_LETTERS = 18  # of a caption in an inch
 BELOW = 0.45  # share of a figure's height, at most, for its legend and caption
-CAPTION: dict[str, Any] = {"fontsize": 7.5, "color": "#444444"}
 RC: Any = {
     "font.family": "DejaVu Sans", "font.size": 9, "axes.titlesize": 10, "axes.labelsize": 9,
     "axes.spines.right": False, "axes.spines.top": False, "axes.grid": True, "grid.color": "#dddddd",
@@ -61,7 +60,7 @@ def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D]) ->
     height = max(figure.get_figheight(), (caption + legend) / BELOW)
     figure.set_figheight(height)
     room = caption / height
-    figure.text(0.01, 0.05 / height, text, va="bottom", ha="left", **CAPTION)
+    figure.text(0.01, 0.05 / height, text, va="bottom", ha="left", fontsize=7.5, color="#444444")
     figure.suptitle(title, fontsize=11, wrap=True)
     figure.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, room), ncols=columns)
     room += legend / height

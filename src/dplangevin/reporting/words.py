@@ -109,10 +109,9 @@ CURVES = {
     "wang2015, no 2.5": "wang2015's formula without the 2.5",
 }  # fmt: skip
 COLUMNS = {
-    "step_size": "step size", "epsilon": "ε", "constant": "constant", "records": "number of records", "eta": "η̃_0",
-    "steps": "number of steps", "setting": "", "step": "step", "function": "function", "n": "n", "batch": "batch",
-    "value": "", "ratio": "", "exact": "", "x": "", "r_hat": "R-hat", "ess": "effective sample size",
-    "rows": "records", "rows_train": "training records", "features": "features", "curve": "",
+    "epsilon": "ε", "records": "number of records", "eta": "η̃_0", "steps": "number of steps", "r_hat": "R-hat",
+    "ess": "effective sample size", "rows": "records", "rows_train": "training records",
+    **dict.fromkeys(("setting", "value", "ratio", "exact", "x", "curve"), ""),
 }  # fmt: skip
 
 

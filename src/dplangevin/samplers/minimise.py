@@ -118,7 +118,7 @@ def descend(
     * float32, with the Hessian at the result of the first stage, for shared data at the mean over seeds.
     * float64, with the Hessian at the result of the second stage.
 
-    A budget leaves when all its seeds have reached their goal; with `fixed` numbers of steps their entries only stay.
+    A budget drops out when all its seeds have reached their goal. With `fixed` numbers of steps they stop moving.
     """
     exact, single = problem.to(torch.float64), problem.to(torch.float32)
     ridge, linear = ridge.double()[:, None], linear.double()

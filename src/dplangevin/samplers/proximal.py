@@ -41,11 +41,11 @@ class Proximal:
       ``D = rho n L/m + sqrt(d/m)``: the mode is within the first term of 0, and a draw within the second of the mode.
       After k steps and the noise of one more, the total variation distance is at most ``D (1 + m/eta)^-k sqrt(eta/(2
       pi))``.
-    - **Proposals.** theta' is drawn by rejection, from the Gaussian below the tangent of rho U at a point, as in
-      `posterior.Rejection`: exact wherever the point is. It is moved until the gradient there has norm
-      ``sqrt(2 NEAR (m + eta))`` at most. Then a proposal is accepted with probability at least ``e^-NEAR/w``, ``w =
-      det(I + rho beta X^T X/(m + eta))^(r/2)``. beta bounds the Hessian of phi at all margins (Boehning 1992), and r
-      is its rank: the tangent is at one point, and the draw is at another.
+    - **Proposals.** theta' is drawn by rejection, as in `posterior.Rejection`. In the Gaussian proposal a tangent of
+      rho U replaces rho U. The draw is exact for every tangent point. This point is moved until the gradient of the
+      exponent there has norm ``sqrt(2 NEAR (m + eta))`` at most. Then a proposal is accepted with probability at least
+      ``e^-NEAR/w``, ``w = det(I + rho beta X^T X/(m + eta))^(r/2)``. beta bounds the Hessian of phi at all margins
+      (Boehning 1992), because the draw is elsewhere than the tangent point. r is the rank of that Hessian.
     - **eta** follows from w <= `proposals` > 1 for all rows within their bound.
 
     Half of `total_variation` is for the coupling. The other half is for a chain that has made ``max(2 K, 8

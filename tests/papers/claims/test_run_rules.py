@@ -286,7 +286,7 @@ def test_chains_are_compared_where_they_have_mixed(values: list[float], verdict:
             rows("two", [400.0, 300.0, 200.0], epsilons, metric="ess"),
         ]
     )
-    settings = {**WHERE, "first": "one", "second": "two", "metric": "ess"}
+    settings = {**WHERE, "first": "one", "second": "two", "metric": "ess", "variant": ""}
     found = run_rules.better_where_mixed(runs, **settings)
     assert found["verdict"] == verdict
     ratios = [values[0] / 300, values[1] / 200]

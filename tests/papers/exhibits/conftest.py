@@ -43,10 +43,6 @@ def sensitivity_runs() -> pd.DataFrame:
          {"variant": f"adjacency={adjacency};ridge={ridge}", "adjacency": adjacency})
         for (d, e), adjacency, ridge in product(places, ("replace_one", "add_remove"), (1.0, 100.0))
     ]  # fmt: skip
-    cases += [
-        ("dp_sgld", d, e, 0.6, {"variant": f"schedule={schedule}"})
-        for (d, e), schedule in product(places, ("phase", "constant", "harmonic"))
-    ]
     return made_up("wang2015_sensitivity", 2, cases, scaling="unit")
 
 

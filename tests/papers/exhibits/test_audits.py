@@ -5,6 +5,7 @@ from typing import Any
 
 import audits as script
 import pandas as pd
+import pytest
 from drawing import exhibit
 
 from dplangevin.pipeline.config import content, load
@@ -32,3 +33,15 @@ def test_every_violation_has_a_program_and_every_program_a_violation() -> None:
         compile(text, "show.py", "exec")
     (part,) = [part for part in exhibit("audits").table.parts if "join" in part]
     assert found <= set(part.join.id)
+
+
+def test_the_program_and_tables_of_a_violation_go_when_it_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script, "PROGRAMS", tmp_path)
+    of = {"learner": "attacks.faulty_learners:ClassesOffLabels", "skip": ["outlier", "among"], "runs": 60}
+    assert script.audit("classes", of, 0.95)["violated"]
+    names = ["classes.py", "classes_first.csv", "classes_second.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    assert not script.audit("classes", of | {"claims": (9.0, 0.0)}, 0.95)["violated"]
+    assert not list(tmp_path.iterdir())

@@ -87,7 +87,7 @@ def test_best_is_never_one_whose_guarantee_fails_or_whose_chains_diverged(compar
     assert not table.best.any()
     assert table[["difference", "p_adjusted"]].isna().all(axis=None)
     assert not side_by_side.marked(nothing, epsilons=[1.0]).shown.str.contains(r"\*\*|≈").any()
-    (ax,) = side_by_side.dot_plot(table, side_by_side.CLASSES).axes
+    (ax,) = side_by_side.dot_plot(table, side_by_side.CLASSES, constant=pd.Series([0.7])).axes
     assert "*" not in {line.get_marker() for line in ax.lines}
 
 
@@ -106,7 +106,8 @@ def test_the_heat_table_writes_points_below_no_privacy(compare_runs: pd.DataFram
 
 def test_dots_leave_out_what_is_not_reached(compare_runs: pd.DataFrame) -> None:
     one = compare_runs[compare_runs.dataset.eq("adult")]
-    figure = side_by_side.dot_plot(side_by_side.at_epsilon(one, epsilons=EPSILONS), side_by_side.CLASSES)
+    table, constant = side_by_side.at_epsilon(one, epsilons=EPSILONS), pd.Series([0.7])
+    figure = side_by_side.dot_plot(table, side_by_side.CLASSES, constant=constant)
     assert [ax.get_title() for ax in figure.axes] == ["adult, proven ε = 0.1", "adult, proven ε = 1"]
     for marks, counts in (("*", [1, 1]), ("*o", [15, 14])):  # all but DP-SGLD at 1
         lines = [[line for line in ax.lines if str(line.get_marker()) in marks] for ax in figure.axes]

@@ -1,11 +1,13 @@
-"""A short program that shows what an audit found, with NumPy, pandas and the learner alone."""
+"""A short program that shows what an audit found, with NumPy and the learner alone."""
 
 import ast
 import inspect
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from dplangevin.attacks.learners.releases import LOWEST, SAID, Fitted, Learner, Trained, parameters
@@ -16,13 +18,14 @@ from dplangevin.attacks.learners.search import LearnerAudit
 FILES, PROGRAM = ("first.csv", "second.csv"), "show.py"
 LAST = "print(f'rate of the event: "  # how the last line of a program begins
 HEAD = """import warnings
+from pathlib import Path
 import numpy as np
-import pandas as pd
-{importing}
-def read(file):
-    t = pd.read_csv(file, float_precision='round_trip')
-    return t.drop(columns='y').to_numpy(), np.array(t['y'].tolist())
-D1, D2 = read('{files[0]}'), read('{files[1]}')  # which --out writes"""
+{0}
+def read(file, labels):
+    kinds, path = [('X', float, ({1},)), ('y', labels)], Path(__file__).with_name(file)
+    both = np.loadtxt(path, kinds, None, ',', skiprows=1, quotechar='"', encoding='utf-8', unpack=True)
+    return [each.copy() for each in both]
+D1, D2 = read({2!r}, {4!r}), read({3!r}, {5!r})"""
 LOWEST_BIT = """def lowest(x):  # the exponent of the largest power of 2 that x is a multiple of
     top, bottom = float(x).as_integer_ratio()
     return (top & -top).bit_length() - bottom.bit_length()"""
@@ -47,17 +50,13 @@ STATEMENTS = {  # a name in a release -> its expression, with the owner and the 
 
 
 def program(found: LearnerAudit, learner: Learner, named: str = "", prefix: str = "") -> str:
-    """Return the program for the strongest event of an audit; `named` is module:function of a `Trained` learner.
-
-    `prefix` goes before the names of the two files that it reads.
-    """
-    if not found.judged:
-        raise ValueError("all fits were the same: there is no event to show")
+    """Return the program of the strongest event; `named`: module:function of a `Trained`; `prefix`: of CSV files."""
     witness = found.confirmed or found.judged[0]
     sign = "<" if witness.event.below else ">="
     body = f"{_score(witness.statistic)} {sign} {witness.event.threshold!r}"
     fit, importing = _made(learner, named)
-    lines = [HEAD.format(importing=importing, files=[prefix + file for file in FILES])]
+    kinds = [np.array(table.y.tolist()).dtype.str for table in witness.tables[1:]]
+    lines = [HEAD.format(importing, len(witness.pair.first.X[0]), *(prefix + file for file in FILES), *kinds)]
     if isinstance(learner, Fitted) and "(probes)" in body:
         lines.append(f"probes = np.array({learner.probes.tolist()})")
     if "lowest(" in body:
@@ -75,7 +74,8 @@ def is_program(path: Path) -> bool:
 
 def csv(table: Table) -> str:
     """Return a table as CSV, with the label in the last column."""
-    return pd.DataFrame(table.X).add_prefix("x").assign(y=table.y).to_csv(index=False)
+    y = table.y.astype(int) if table.y.dtype == bool else table.y  # NumPy reads booleans as 0 and 1
+    return pd.DataFrame(table.X).add_prefix("x").assign(y=y).to_csv(index=False)
 
 
 def _made(learner: Learner, named: str) -> tuple[str, str]:
@@ -89,21 +89,23 @@ def _made(learner: Learner, named: str) -> tuple[str, str]:
             "Table = namedtuple('Table', 'X y')"
         )
     kind, names = type(learner.estimator), inspect.signature(type(learner.estimator)).parameters
-    given = {name: value for name, value in parameters(learner.estimator).items() if name in names}
-    texts = {name: repr(value) for name, value in given.items() if _is_literal(value)}
-    if learner.seed:
-        texts[learner.seed] = "seed"
-    call = ", ".join(f"{name}={text}" for name, text in texts.items())
+    texts = {name: _text(value) for name, value in parameters(learner.estimator).items() if name in names}
+    texts |= {learner.seed: "seed"} if learner.seed else {}
+    call = ", ".join(f"{name}={text}" for name, text in texts.items() if text)
     return f"{kind.__qualname__}({call}).fit(X, y)", f"from {kind.__module__} import {kind.__qualname__}"
 
 
-def _is_literal(value: Any) -> bool:
-    """Return whether repr(value) can be written; an object that the estimator made for itself cannot."""
-    try:
-        ast.literal_eval(repr(value))
-    except (SyntaxError, ValueError):
-        return False
-    return True
+def _text(value: Any) -> str:
+    """Return an expression of the value; "" for an object that the estimator made for itself."""
+    with suppress(SyntaxError, ValueError):
+        return repr(ast.literal_eval(repr(value)))
+    if isinstance(value, float) and not np.isfinite(value):
+        return f"float('{value}')"
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biufcSU":
+        return f"np.array({_text(value.tolist())}, {value.dtype.str!r})[()]"  # [()]: a number stays one
+    if type(value) in (list, tuple) and all(parts := [_text(each) for each in value]):
+        return f"{type(value).__name__}([{', '.join(parts)}])"
+    return ""
 
 
 def _score(statistic: Statistic) -> str:

@@ -2,9 +2,9 @@
 
 - epsilon_proven: lower than epsilon_asked where a method cannot spend more;
 - ratio: the attack epsilon over the proven one; pair, statistic, runs, confidence: see `attacks.worst`;
-- attacked: "hypotheses" of the price; "parts", where each released part is attacked by a pair of its own;
+- attacked: "hypotheses" if one pair that the price admits is attacked, "parts" if each released part has its own pair;
 - one_dimensional: 1 if the worst case is known to be a pair of one-dimensional laws for each step;
-- gap: why the two differ, and which of the two is loose.
+- gap: why the two epsilons differ, and which of the two is loose.
 """
 
 import math

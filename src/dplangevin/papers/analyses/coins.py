@@ -1,4 +1,4 @@
-"""Exact posteriors, tests and chains of wang2015 for coins whose logit is theta."""
+"""Statements of wang2015 on coin tosses, where theta is the logit of heads: exact posteriors, tests and chains."""
 
 from __future__ import annotations
 

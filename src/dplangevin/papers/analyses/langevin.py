@@ -1,4 +1,4 @@
-"""The authors' settings of ryffel2022 as events, and two epsilons that no accountant computes."""
+"""The settings of ryffel2022's commands as events; the epsilon of its baseline composition, and of one step."""
 
 import math
 from collections.abc import Mapping

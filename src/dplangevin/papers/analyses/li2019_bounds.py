@@ -1,6 +1,6 @@
 """The formulas of Li, Chen, Liu, Carin (2019) that need no training, each compared with an exact computation.
 
-x varies in a case. multiplier: noise of the first step over the bound on the gradient of one record.
+Column x varies within a case. Column multiplier is the noise of the first step over the bound on one record's gradient.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 - epsilon_formula, formula: by the paper's own formula, and other readings of it; formula_adjacency: its neighbours;
 - epsilon_add_remove, epsilon_replace_one: proven by `Tight`, missing if the sampling has no such neighbours;
-- epsilon_attack: on data sets that the hypotheses admit, a record being replaced, at 95 % from `attack_runs` runs, or
-  exact for one pair (0 runs); epsilon_attack_add_remove: the same for a record added or removed, pairs alone;
+- epsilon_attack: for replace-one neighbours that the hypotheses admit, from `attack_runs` runs (95 % confidence), or
+  exact for one pair (0 runs); epsilon_attack_add_remove: exact for one pair of add/remove neighbours;
 - tight: 1 if some pair of data sets costs the proven epsilon, 0 if it is only an upper bound;
 - chosen: the values that we chose for settings that the paper does not state;
-- solved, epsilon_solved: settings that would keep the promise, and their proven epsilon, a record being replaced;
+- solved, epsilon_solved: settings that would keep the promise, and their proven epsilon for replace-one;
 - rescued: 1 if there are such settings, and the paper leaves them open;
 - violated: the conditions of the formula's theorem that fail.
 """

@@ -1,7 +1,7 @@
 """Privacy from the noise that SGHMC adds by itself, without clipping and without a privacy budget.
 
 A step adds N(0, 2 a eta/n I), and a record of gradient norm L moves it by eta L/tau, so the noise multiplier is ``tau
-sqrt(2 a/(eta n))/L``. A network does not bound L, so each row is one L, with its attack epsilon.
+sqrt(2 a/(eta n))/L``. A network has no bound L, so each row assumes one, and has the proven and the attack epsilon.
 """
 
 import math

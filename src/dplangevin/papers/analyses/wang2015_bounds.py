@@ -1,7 +1,7 @@
 """Bounds, rates and limits that wang2015 states, against exact values in small cases that meet the hypotheses.
 
-kind is the statement, case the model, and x what varies. value is exact, and bound is the paper's: it holds if the
-ratio value/bound is at most 1. Neighbours differ in one record that is replaced.
+Columns: kind, the statement; case, the model; x, what varies; value, exact; bound, the paper's. A bound holds if the
+ratio value/bound is at most 1. Neighbours are replace-one.
 """
 
 from __future__ import annotations

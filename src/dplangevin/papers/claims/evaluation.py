@@ -12,7 +12,7 @@ from hydra.utils import instantiate
 
 from dplangevin.papers.claims.verdicts import NoRows, claim_verdict, not_testable
 from dplangevin.papers.statistics import NoCommonRange
-from dplangevin.reporting import words
+from dplangevin.reporting import read, words
 
 COLUMNS = [
     "id", "title", "paper", "fact", "kind", "setting", "where", "statement", "published", "unit", "ours", "low", "high",
@@ -20,7 +20,6 @@ COLUMNS = [
 ]  # fmt: skip
 QUOTED = ("fact", "kind", "setting", "where", "statement", "published", "unit")  # keys that every entry has
 LIMITED = ("cause", "limit")  # optional keys; see `verdicts.claim_verdict`
-RUNS, ANALYSES = "results/runs", "results/analyses"
 
 Entry = Mapping[str, Any]
 Frames = Mapping[str, pd.DataFrame]
@@ -35,11 +34,6 @@ def expand(paper: Entry, analyses: Frames = MappingProxyType({})) -> Iterator[di
     - `analysis` with `each: {id: {...}}` gives one claim for every row of the analysis that names this paper. The row
       supplies id, where, statement and published. The keys under its id replace those of the entry; null: no claim.
     """
-    for name, entry in _entries(paper, analyses):
-        yield {"id": f"{paper['paper']}_{name}", **_claim(paper, entry)}
-
-
-def _entries(paper: Entry, analyses: Frames) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, entry in paper["claims"].items():
         rows = entry.get("rows", {})
         if "each" in entry:
@@ -49,37 +43,32 @@ def _entries(paper: Entry, analyses: Frames) -> Iterator[tuple[str, dict[str, An
                 if own is not None:
                     quoted = {key: row[key] for key in QUOTED if key in row}
                     test = {**entry["test"], "id": row["id"]}
-                    yield row["id"], {**quoted, **entry, **own, "test": test}
+                    yield _claim(paper, row["id"], {**quoted, **entry, **own, "test": test})
         for row, own in rows.items():
-            yield f"{name}_{row}", {**entry, **own, "test": {**entry["test"], **own.get("test", {})}}
+            test = {**entry["test"], **own.get("test", {})}
+            yield _claim(paper, f"{name}_{row}", {**entry, **own, "test": test})
         if "each" not in entry and not rows:
-            yield name, dict(entry)
+            yield _claim(paper, name, entry)
 
 
-def _claim(paper: Entry, entry: Entry) -> dict[str, Any]:
-    test = entry["test"]
-    exhibit, source = "", {}
+def _claim(paper: Entry, name: str, entry: Entry) -> dict[str, Any]:
+    test, folders = entry["test"], entry.get("runs", paper.get("runs", ()))
+    if "dataset" in test and "runs" not in entry:
+        compared = test.get("experiment", paper["paper"]), test.get("sensitivity", "")
+        folders = [f"{experiment}/{test['dataset']}" for experiment in compared if experiment]
+    evidence = entry.get("evidence") or "; ".join(f"{read.RUNS}/{folder}" for folder in folders)
     if "analysis" in entry:
-        exhibit, source = entry["analysis"], {"analysis": entry["analysis"]}
-        evidence = f"{ANALYSES}/{exhibit}.csv"
-    else:
-        folders = entry.get("runs", paper.get("runs", ()))  # of the paper, if the test has no data set
-        if "runs" in entry:
-            exhibit, source = folders[0].partition("/")[0], {"runs": folders}
-        elif "dataset" in test:
-            compared = test.get("experiment", paper["paper"]), test.get("sensitivity", "")
-            folders = [f"{name}/{test['dataset']}" for name in compared if name]
-        evidence = entry.get("evidence") or "; ".join(f"{RUNS}/{name}" for name in folders)
-    exhibit = entry.get("exhibit") or exhibit
+        evidence = f"{read.ANALYSES}/{entry['analysis']}.csv"
+    exhibit = entry.get("exhibit") or entry.get("analysis") or entry.get("runs", [""])[0].partition("/")[0]
     if exhibit and test.get("sensitivity", exhibit) not in exhibit.split("; "):
         exhibit += f"; {test['sensitivity']}"
     case = entry.get("case") or words.features(test.get("dataset", ""))
     return {
+        "id": f"{paper['paper']}_{name}",
         "title": entry["title"].format(case=case),
         "paper": paper["paper"],
         **{key: entry[key] for key in QUOTED},
-        **{key: entry[key] for key in LIMITED if key in entry},
-        **source,
+        **{key: entry[key] for key in (*LIMITED, "analysis", "runs") if key in entry},
         "exhibit": exhibit,
         "evidence": evidence,
         "test": test,

@@ -1,7 +1,7 @@
 """Rules for claims on trained networks, on softmax regressions on features, and on fine-tuning.
 
-For networks trained from scratch, the column `problem` names the paper's network or the small one, `small`. Else the
-column `dataset` names features, or images, whose rows count as rows of the features `stand_in`.
+For networks trained from scratch, the column `problem` names the paper's network or the small one, `small`. For the
+others, `dataset` names the features. It names images for fine-tuning, whose rows count as those of `stand_in`.
 """
 
 from __future__ import annotations
@@ -48,11 +48,10 @@ def accuracy(
         reason = f"there are no {words.features(paper)}, and accuracies of other networks neither confirm nor refute "
         reason += f"{percent(published)} %{f' ({other.text})' if other else ''}"
         return verdicts.not_testable(reason, asked)
-    mine, alike = (_near(part, asked) for part in _by_network(_runs_where(frame, where), small))
+    rows = frame[frame.metric.eq("accuracy")]
+    mine, alike = (_near(part, asked) for part in _by_network(verdicts.rows_where(rows, where), small))
     for name, setting in others.items():
-        for part in _by_network(
-            frame[frame.metric.eq("accuracy") & statistics.matches(frame, setting)], small
-        ):
+        for part in _by_network(rows[statistics.matches(rows, setting)], small):
             if evidence := _near(part, asked):
                 tried += f"; {name}, {evidence.text}"
                 if evidence.holds and bool(statistics.trusted(part).all()):
@@ -69,7 +68,7 @@ def above(
     The interval is Welch's (1947). With `by` the difference is averaged over that column's common values in each seed.
     """
     asked, sides = AskedRange.difference(margin), (first, second)
-    rows = [_runs_where(frame, where, metric) for where in sides]
+    rows = [verdicts.rows_where(frame[frame.metric.eq(metric)], where) for where in sides]
     one, two = (_by_network(part, small) for part in rows)
     evidence = [
         _weighted([(1.0, mine, first), (-1.0, theirs, second)], asked, by=by)
@@ -92,7 +91,7 @@ def _near(rows: pd.DataFrame, asked: AskedRange, name: str = "") -> NetworkEvide
     return NetworkEvidence(interval, held, 1 if held else min(asked.side(interval), 0), text)
 
 
-def _weighted(  # noqa: PLR0914
+def _weighted(
     terms: Sequence[tuple[float, pd.DataFrame, Where]], asked: AskedRange, name: str = "", by: str = ""
 ) -> NetworkEvidence | None:
     """Return the evidence of one network on a weighted sum of means over seeds, or None if its terms share nothing.
@@ -100,10 +99,8 @@ def _weighted(  # noqa: PLR0914
     On features `name`, where runs may share the noise of a seed, the interval is Student's over the sums of seeds.
     """
     every = [rows for _, rows, _ in terms]
-    if any(rows.empty for rows in every):
-        return None
     at: list[Any] = sorted(set.intersection(*(set(rows[by]) for rows in every))) if by else [None]
-    if not at:
+    if not at or any(rows.empty for rows in every):
         return None
     each = [[(w, _by_seed(rows[rows[by].eq(value)] if by else rows)) for w, rows, _ in terms] for value in at]
     means = [
@@ -111,13 +108,9 @@ def _weighted(  # noqa: PLR0914
     ]
     sums = pd.concat([w * value for w, value in means], axis=1).sum(axis=1, skipna=False)
     interval = t_interval(sums) if name and not sums.hasnans else welch(means)
-    gaps, tested = [welch(one).mean for one in each], holm([welch_p(one, asked.low) for one in each])
-    sure = [
-        (value, gap)
-        for value, gap, p in zip(at, gaps, tested, strict=True)
-        if by and p <= 1 - statistics.LEVEL
-    ]
-    above, below = ([value for value, gap in sure if (gap > asked.low) == side] for side in (True, False))
+    gaps = np.array([welch(one).mean for one in each])
+    sure = bool(by) & (holm([welch_p(one, asked.low) for one in each]) <= 1 - statistics.LEVEL)
+    above, below = ([*np.array(at)[sure & ((gaps > asked.low) == side)]] for side in (True, False))
     comparison = Comparison(interval, above, below, len(at), len(means[0][1]))
     direction = verdicts.DIRECTIONS[verdicts.ordering(comparison, *asked)]
     tie = not by and interval.low == interval.high == asked.low  # equal in every seed: not above
@@ -129,15 +122,13 @@ def _weighted(  # noqa: PLR0914
         listed = [f"{scale * gap:+.2f} at {short(float(value))}" for value, gap in zip(at, gaps, strict=True)]
         text += f", by {words.column(by)}: {', '.join(listed)}"
     else:
+        names = _in_words(every, [where for *_, where in terms])
         sides = [
             f"{side} {scale * value.mean():.2f}{' %' if unit else ''}{_prices(rows)}"
-            for side, rows, (_, value) in zip(
-                _in_words(every, [where for *_, where in terms]), every, means, strict=True
-            )
+            for side, rows, (_, value) in zip(names, every, means, strict=True)
         ]
         text += f" ({'; '.join(sides)}){', the same in every seed' if tie else ''}"
-    holds = asked.low < interval.mean <= asked.high
-    return NetworkEvidence(interval, holds, -1 if tie else direction, text)
+    return NetworkEvidence(interval, asked.low < interval.mean <= asked.high, -1 if tie else direction, text)
 
 
 def _by_network(rows: pd.DataFrame, small: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -187,7 +178,7 @@ def budget(
     An ε that rounds to the claim meets it. Where our rows have a larger delta, only the attack counts: at the printed
     delta they cost more. `start`: how the chain starts, if not as in the theorem.
     """
-    rows = _runs_where(frame, where)
+    rows = verdicts.rows_where(frame[frame.metric.eq("accuracy")], where)
     columns = {
         "all iterates, replace-one": "epsilon_proven",
         "the last iterate, replace-one": "epsilon_last",
@@ -218,10 +209,6 @@ def budget(
         claimed, said | {"start:": start}, replaced=min(own), added=known.get(ADD_REMOVE, math.nan), attack=attack,
         tool=tool, comparable=not larger, room=PRINTED_AS_CLAIMED,
     )  # fmt: skip
-
-
-def _runs_where(frame: pd.DataFrame, where: Where, metric: str = "accuracy") -> pd.DataFrame:
-    return verdicts.rows_where(frame[frame.metric.eq(metric)], where)
 
 
 def _asks(asked: AskedRange) -> str:

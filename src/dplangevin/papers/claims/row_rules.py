@@ -14,16 +14,7 @@ import numpy as np
 import pandas as pd
 
 from dplangevin.papers.claims import verdicts
-from dplangevin.papers.claims.verdicts import (
-    AskedRange,
-    Bounds,
-    Verdict,
-    Where,
-    decide,
-    result,
-    rows_where,
-    within,
-)
+from dplangevin.papers.claims.verdicts import AskedRange, Bounds, Verdict, Where, rows_where, within
 from dplangevin.papers.statistics import Interval, power_law
 from dplangevin.reporting import words
 from dplangevin.reporting.words import at_least, at_most
@@ -56,7 +47,8 @@ def inside(
     def limit(where: Where) -> pd.DataFrame:
         rows = rows_where(frame, where)
         rows = rows.query(query) if query else rows
-        return rows[rows[smallest].eq(rows[smallest].min())] if smallest else rows
+        rows = rows[rows[smallest].eq(rows[smallest].min())] if smallest else rows
+        return rows.set_axis(rows[names].map(words.features)) if names else rows
 
     rows, asked, name = limit(where), AskedRange.within(bounds), what or words.column(column) or "values"
     values: Any = rows.eval(column)
@@ -78,14 +70,7 @@ def inside(
     elsewhere = {}
     if others is not None:
         elsewhere = {choice: rows[others] if isinstance(others, str) else limit(others)[column]}
-    if names:
-        index = rows[names].map(words.features)
-        values, elsewhere = (
-            values.set_axis(index),
-            {of: each.set_axis(index) for of, each in elsewhere.items()},
-        )
-    how: dict[str, Any] = {"strict": strict, "more": more, "others": elsewhere}
-    return within(values if names else values.reset_index(drop=True), asked, name, measure, ours, **how)
+    return within(values, asked, name, measure, ours, strict=strict, more=more, others=elsewhere)
 
 
 def log_slopes(frame: pd.DataFrame, x: str, y: str, by: Sequence[str]) -> list[float]:
@@ -108,25 +93,23 @@ def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:
 def computed(
     frame: pd.DataFrame, *, formulas: str | Mapping[str, str], what: str, bounds: Bounds = (None, None),
     published: float = math.nan, given: Where = MappingProxyType({}), others: Mapping[str, str] = MappingProxyType({}),
-    digits: int = 0, strict: bool = False, more: bool = False, measure: str = verdicts.EXACT, ours: str = "min",
-    refutes: bool = True, dataset: str = "",
+    digits: int = 0, strict: bool = False, more: bool = False, measure: str = verdicts.EXACT, refutes: bool = True,
+    dataset: str = "",
 ) -> Verdict:  # fmt: skip
-    """Test the value of a formula (`pandas.eval`), or those of named ones, by `verdicts.within`.
+    """Test by `verdicts.within` the value of one formula (`pandas.eval`), or the values of several, by name.
 
     - `given`: Name in the formulas -> number. `others`: Other choice -> its formula.
-    - `refutes`: False if the numbers may not be those of the claim, so that other values leave it open.
+    - `refutes`: False if the claim may mean other numbers. A value outside the range then leaves the claim open.
     """
 
     def value(formula: str) -> float:
         number: Any = pd.eval(formula, local_dict=dict(given))
         return float(number)
 
-    several = [] if isinstance(formulas, str) else [*map(value, formulas.values())]
-    values = value(formulas) if isinstance(formulas, str) else pd.Series(several)
+    values = value(formulas) if isinstance(formulas, str) else pd.Series([*map(value, formulas.values())])
     asked = AskedRange.within(bounds) if math.isnan(published) else AskedRange.near(published)
     each = {name: value(formula) for name, formula in others.items()}
-    how: dict[str, Any] = {"strict": strict, "more": more, "digits": digits, "others": each}
-    found = within(values, asked, what, measure, ours, **how)
+    found = within(values, asked, what, measure, "min", strict=strict, more=more, digits=digits, others=each)
     if found["verdict"] == verdicts.FAILS and not refutes:
         return found | {"verdict": verdicts.OPEN, "cause": verdicts.ABSENT}
     return found
@@ -154,16 +137,14 @@ def covered(
     if over is not None:
         divisors = rows_where(frame, over).dropna(subset=LIMITS)
         pairs = rows.merge(divisors, on=list(keys), suffixes=("", "_over"))
-        values = pairs[LIMITS].to_numpy(float) / pairs[["value_over", "high_over", "low_over"]].to_numpy(
-            float
-        )
+        values = pairs[LIMITS].div(pairs[["value_over", "high_over", "low_over"]].to_numpy()).to_numpy(float)
     return verdicts.covered([Interval(*row) for row in values], asked, what)
 
 
 def nearer_to_one(
     frame: pd.DataFrame, *, first: Where, second: Where, keys: Sequence[str], what: str
 ) -> Verdict:
-    """Test that in each group `keys` the values of `first` are nearer to 1 than those of `second` (95 % intervals)."""
+    """Test by 95 % intervals that in each group of `keys` the rows `first` stay nearer to 1 than the rows `second`."""
     nearer, further = (rows_where(frame, where).dropna(subset=LIMITS) for where in (first, second))
     groups, ratios = dict(list(further.groupby(list(keys)))), []
     for name, rows in nearer.groupby(list(keys)):
@@ -191,9 +172,8 @@ def together(frame: pd.DataFrame, *, first: str, second: str, small: float, larg
     reason = (
         f"at n = {last.x.max():g}, the chances that a posterior sample and that the posterior miss: {named}"
     )
-    return result(
-        float((high - low).max()), decide(bool(alike.all()), bool(opposite.any())), reason, verdicts.EXACT
-    )
+    verdict = verdicts.decide(bool(alike.all()), bool(opposite.any()))
+    return verdicts.result(float((high - low).max()), verdict, reason, verdicts.EXACT)
 
 
 def without_test(frame: pd.DataFrame, *, reason: str) -> Verdict:

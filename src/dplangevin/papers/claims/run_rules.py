@@ -1,8 +1,8 @@
 """Rules for claims on runs of convex problems: orderings, baselines and mixed chains.
 
 Methods are compared by their paired difference within each repeat (`seed`): at the promised ε, or on the axis "proven"
-at equal proven ε. `sensitivity` is an experiment with other settings, in which the claim is tried, too, but for
-settings that differ from what the paper prints (`printed`).
+at equal proven ε. `sensitivity` names an experiment with other settings: the claim holds in part if only some of these
+show it. The search leaves out a setting that differs from the value that the paper prints (`printed`).
 """
 
 from __future__ import annotations
@@ -11,35 +11,35 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from dplangevin.papers import statistics
 from dplangevin.papers.claims import verdicts
-from dplangevin.papers.claims.verdicts import (
-    AskedRange,
-    Verdict,
-    decide,
-    not_testable,
-    result,
-    single,
-    within,
-)
+from dplangevin.papers.claims.verdicts import AskedRange, Verdict, decide, not_testable, result, within
 from dplangevin.papers.statistics import Interval, compare, difference, select
 from dplangevin.reporting import words
 from dplangevin.text import number, points, short
 
 DIVERGED = "chains diverged"  # a text in the column `violated`
 MIXED = 1.05  # split R-hat below which chains count as mixed
-ROUNDING = verdicts.ROUNDING
 BELOW_BUDGET = 0.01  # relative; calibration ends nearer to the budget than this
 LEARNED = 0.01  # accuracy above the share of the majority class
 # Maps a paired difference and a confidence level to its interval and a direction:
 # 1 if the difference shows the claim, -1 if it shows the opposite, 0 if neither.
 Shown = Callable[[pd.DataFrame, float], tuple[Interval, int]]
 Settings = dict[tuple[str, str, str], pd.DataFrame]  # by variant, scaling and adjacency
+
+
+class Contest(NamedTuple):
+    """The first of some methods against the others, on one data set and at equal ε of an axis."""
+
+    dataset: str
+    methods: Sequence[str]
+    axis: str
+    experiments: tuple[str, str]  # that with other settings ("": none), and that of the claim
 
 
 def beats(
@@ -53,43 +53,37 @@ def beats(
     asked, there = AskedRange.difference(margin), _as_printed(runs, printed)
     if np.isinf(select(runs, dataset, second, experiment).epsilon).all():
         there = there[~there.method.eq(second) | learned(there, dataset)]  # an idle baseline is easy to reach
-    found, _ = _compared(runs, dataset, (first, second), axis, experiment, asked, _above(asked.low), factor)
+    of, shown = Contest(dataset, (first, second), axis, (sensitivity, experiment)), _above(asked.low)
+    found, _ = _compared(runs, of, asked, shown, factor)
     if math.isnan(found["ours"]):
         return found
     if found["verdict"] == verdicts.OPEN and (found["low"] > asked.low or found["high"] < asked.low):
-        found["reason"] += (
-            "; the average alone would decide, the budgets on the other side leave the claim open"
-        )
-    return searched(
-        found, there, dataset, (first, second), axis, (sensitivity, experiment), _above(asked.low)
-    )
+        average = "the average alone would decide, the budgets on the other side leave the claim open"
+        found["reason"] += f"; {average}"
+    return searched(found, there, of, shown)
 
 
 def _compared(
-    runs: pd.DataFrame, dataset: str, methods: Sequence[str], axis: str, experiment: str, asked: AskedRange,
-    shown: Shown, factor: float = 1.0,
-) -> tuple[Verdict, pd.DataFrame]:  # fmt: skip
-    pair = [select(runs, dataset, method, experiment) for method in methods]
-    names = [words.method(method) for method in methods]
+    runs: pd.DataFrame, of: Contest, asked: AskedRange, shown: Shown, factor: float = 1.0
+) -> tuple[Verdict, pd.DataFrame]:
+    pair = [select(runs, of.dataset, method, of.experiments[1]) for method in of.methods]
+    names = [words.method(method) for method in of.methods]
     try:
-        gap = difference(pair[0], pair[1], axis, factor)
+        gap = difference(pair[0], pair[1], of.axis, factor)
     except statistics.NoCommonRange as error:
         return not_testable(f"{words.listed(names)} cannot be compared: {error}", asked), pd.DataFrame()
     comparison, (interval, direction) = compare(gap, asked.low), shown(gap, statistics.LEVEL)
     low, high = np.exp([gap.columns.min(), gap.columns.max()])
-    where = "budgets" if axis == "promised" else f"points of equal proven ε from {low:.3g} to {high:.3g}"
+    where = "budgets" if of.axis == "promised" else f"points of equal proven ε from {low:.3g} to {high:.3g}"
     reason = f"the accuracy of {names[0]} is {points(abs(interval.mean))} {'above' if interval.mean >= 0 else 'below'} "
     reason += f"that of {names[1]}{f' at {number(factor)} ε' if factor != 1 else ''} on average over {gap.shape[1]} "
     reason += f"{where} and {comparison.repeats} repeats; significantly above "
     above, below = (_budgets(side, comparison.points) for side in (comparison.above, comparison.below))
     reason += f"{points(asked.low) if asked.low else 'it'} at {above} and below at {below}{_violations(pair)}"
-    reason += _adjacencies(pair) if axis == "promised" else ""
-    verdict = decide(direction == 1, direction == -1)
-    facts = runs[runs.experiment.eq("data") & runs.dataset.eq(dataset) & runs.metric.eq("draws")]
-    one_split = len(facts) and facts.value.eq(1).all()  # those of Adult
-    return result(
-        interval, verdict, reason, verdicts.ONE_SPLIT if one_split else verdicts.INTERVAL, asked
-    ), gap
+    reason += _adjacencies(pair) if of.axis == "promised" else ""
+    draws = runs[runs.experiment.eq("data") & runs.dataset.eq(of.dataset) & runs.metric.eq("draws")].value
+    measure = verdicts.ONE_SPLIT if len(draws) and draws.eq(1).all() else verdicts.INTERVAL
+    return result(interval, decide(direction == 1, direction == -1), reason, measure, asked), gap
 
 
 def beats_all(
@@ -98,7 +92,7 @@ def beats_all(
 ) -> Verdict:  # fmt: skip
     """Test that `first` beats each of `others`, or that each of `others` beats `last` (see `beats`).
 
-    One of `others` does not count if its guarantee fails at a budget or its chains have diverged.
+    One of `others` does not count if its guarantee fails at a budget, or if its chains have diverged.
     """
     where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
     each = {name: beats(runs, first=first or name, second=last or name, **where) for name in others}
@@ -116,8 +110,8 @@ def beats_all(
         nearest = min(decisive, key=lambda one: math.inf if math.isnan(one["ours"]) else one["ours"])
         reason += f"; the {'strongest' if first else 'nearest'}: {nearest['reason']}"
     found = {**nearest, "verdict": verdict, "reason": reason}
-    there, experiments = _as_printed(runs, printed), (sensitivity, experiment)
-    return searched(found, there, dataset, (first, *others), axis, experiments, _above(0.0))
+    of = Contest(dataset, (first, *others), axis, (sensitivity, experiment))
+    return searched(found, _as_printed(runs, printed), of, _above(0.0))
 
 
 def _as_printed(runs: pd.DataFrame, printed: Mapping[str, str]) -> pd.DataFrame:
@@ -144,10 +138,12 @@ def equal_or_slightly_worse(
 ) -> Verdict:
     """Test that the first method is "often" equal to or at most `slight` (an accuracy) worse than the second.
 
-    It holds if at least half of the budgets agree and the 95 % interval of the mean difference lies within [-slight,
+    A budget agrees if the first is not significantly better there, and at most `slight` worse on average. The claim
+    holds if half of the budgets or more agree, and the 95 % interval of the mean difference lies within [-slight,
     slight]. It fails if fewer agree, and the interval lies above 0 or below -slight.
     """
-    asked, methods = AskedRange.near(0.0, slight), (first, second)
+    of = Contest(dataset, (first, second), "promised", (sensitivity, "wang2015"))
+    asked = AskedRange.near(0.0, slight)
 
     def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
         often = 2 * _agreeing(gap, slight) >= gap.shape[1]
@@ -155,9 +151,9 @@ def equal_or_slightly_worse(
         apart = interval.low > 0 or interval.high < asked.low
         return interval, 1 if often and asked.side(interval) == 1 else -1 if not often and apart else 0
 
-    found, gap = _compared(runs, dataset, methods, "promised", "wang2015", asked, shown)
+    found, gap = _compared(runs, of, asked, shown)
     found["reason"] += f"; equal or at most {points(slight)} worse at {_agreeing(gap, slight)} of them"
-    return searched(found, runs, dataset, methods, "promised", (sensitivity, "wang2015"), shown)
+    return searched(found, runs, of, shown)
 
 
 def _agreeing(gap: pd.DataFrame, slight: float) -> int:
@@ -182,17 +178,18 @@ def reaches_baseline(
     reason += f"ε {number(by)}; mean difference in points over {len(gap)} repeats: {at}{_violations(pair)}"
 
     def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
-        later = [column for column in gap.columns if np.exp(column) >= by * (1 - ROUNDING)]
+        later = [column for column in gap.columns if np.exp(column) >= by * (1 - verdicts.ROUNDING)]
         if not later:
-            return single(math.nan), 0
+            return verdicts.single(math.nan), 0
         start, _, outside = _equivalence_threshold(gap, margin, by, level)
         direction = 1 if start <= by else -1 if outside else 0
         return statistics.t_interval(gap[later].mean(axis=1), level), direction
 
     ours, verdict = start if start < math.inf else math.nan, decide(start <= by, outside)
     found = result(Interval(ours, low, ours), verdict, reason, verdicts.RANGE, AskedRange(high=by))
-    there, experiments = runs[~runs.method.eq(baseline) | learned(runs, dataset)], (sensitivity, experiment)
-    return searched(found, there, dataset, (first, baseline), "promised", experiments, shown, single(by))
+    of = Contest(dataset, (first, baseline), "promised", (sensitivity, experiment))
+    there = runs[~runs.method.eq(baseline) | learned(runs, dataset)]
+    return searched(found, there, of, shown, verdicts.single(by))
 
 
 def learned(runs: pd.DataFrame, dataset: str) -> pd.Series:
@@ -220,8 +217,15 @@ def _equivalence_threshold(
 
 
 def price_of_standard_step(
-    runs: pd.DataFrame, *, dataset: str, method: str, baseline: str, by: float, experiment: str, sensitivity: str = "",
-) -> Verdict:  # fmt: skip
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    method: str,
+    baseline: str,
+    by: float,
+    experiment: str,
+    sensitivity: str = "",
+) -> Verdict:
     """Test that from budget `by` on, a method takes the step size that it would take without privacy.
 
     The method then costs the same ε at all these budgets, more than 1 % below what was asked. Of other settings only
@@ -231,9 +235,7 @@ def price_of_standard_step(
     there = runs[runs.experiment.eq(sensitivity) & runs.method.eq(baseline) & learned(runs, dataset)]
     prices = {
         words.variant(statistics.variant_settings(variant), scaling): _price(rows)
-        for (variant, scaling, _), rows in _settings(
-            runs, dataset, method, (sensitivity, sensitivity)
-        ).items()
+        for (variant, scaling, _), rows in _settings(runs, dataset, method, (sensitivity,)).items()
         if there.variant.eq(variant).any()
     }
     others = dict(sorted(prices.items(), key=lambda item: math.inf if math.isnan(item[1]) else item[1]))
@@ -251,8 +253,8 @@ def _price(rows: pd.DataFrame) -> float:
 
 
 def better_where_mixed(
-    runs: pd.DataFrame, *, dataset: str, first: str, second: str, metric: str, experiment: str, variant: str = "",
-) -> Verdict:  # fmt: skip
+    runs: pd.DataFrame, *, dataset: str, first: str, second: str, metric: str, experiment: str, variant: str
+) -> Verdict:
     """Test that at all budgets where both methods have mixed (R-hat below MIXED), a metric of `first` is larger."""
     names, asked = (first, second), AskedRange(low=1.0)
 
@@ -302,29 +304,27 @@ def _adjacencies(pair: Iterable[pd.DataFrame]) -> str:
 
 
 def searched(
-    found: Verdict, runs: pd.DataFrame, dataset: str, methods: Sequence[str], axis: str, experiments: tuple[str, str],
-    shown: Shown, numbers: Interval | None = None,
-) -> Verdict:  # fmt: skip
+    found: Verdict, runs: pd.DataFrame, of: Contest, shown: Shown, numbers: Interval | None = None
+) -> Verdict:
     """Return the outcome of a rule after a search for other settings that show the claim: then it holds in part.
 
     A single rival is tried in each of its settings; the example has the most accurate rival, then the widest margin. Of
     several rivals, one setting must beat all settings in its row scaling. The level is corrected (Bonferroni).
     """
-    single_rival = len(methods) == 2
-    if not experiments[0]:
+    single_rival = len(of.methods) == 2
+    if not of.experiments[0]:
         return found
-    tried = runs[runs.dataset.eq(dataset) & runs.experiment.eq(experiments[0])]
-    if not tried.method.isin(methods if single_rival else methods[:1]).any():
-        return found | {
-            "reason": f"{found['reason']}; no other settings were tried on {words.features(dataset)}"
-        }
-    trials = [*_trials(methods, *(_settings(runs, dataset, method, experiments) for method in methods))]
+    tried = runs[runs.dataset.eq(of.dataset) & runs.experiment.eq(of.experiments[0])]
+    if not tried.method.isin(of.methods if single_rival else of.methods[:1]).any():
+        nothing = f"no other settings were tried on {words.features(of.dataset)}"
+        return found | {"reason": f"{found['reason']}; {nothing}"}
+    trials = [*_trials(of.methods, *(_settings(runs, of.dataset, m, of.experiments) for m in of.methods))]
     level = 1 - 0.05 / max(1, sum(len(opponents) for _, opponents, _ in trials))
     held: list[tuple[float, float, str, Interval]] = []
     against = 0
     for rows, opponents, name in trials:
         try:
-            each = [shown(difference(rows, other, axis), level) for other in opponents]
+            each = [shown(difference(rows, other, of.axis), level) for other in opponents]
         except statistics.NoCommonRange:
             continue
         least = min((interval for interval, _ in each), key=lambda interval: interval.mean)
@@ -332,7 +332,7 @@ def searched(
         against += direction == -1
         rank = opponents[0].value.mean() if single_rival else 0.0
         held += [(rank, least.low, name, least)] * (direction == 1)
-    what = "pairs of settings" if single_rival else f"settings of {words.method(methods[0])}"
+    what = "pairs of settings" if single_rival else f"settings of {words.method(of.methods[0])}"
     reason = f"{found['reason']}; of the {len(trials)} {what} tried {len(held)} agree with the claim beyond chance and "
     reason += f"{against} speak against it"
     if held:
@@ -372,16 +372,12 @@ def _comparable(first: pd.DataFrame, second: pd.DataFrame) -> bool:
     return bool(one.scaling == two.scaling and neighbours and len(steps) <= 1)
 
 
-def _settings(runs: pd.DataFrame, dataset: str, method: str, experiments: tuple[str, str]) -> Settings:
+def _settings(runs: pd.DataFrame, dataset: str, method: str, experiments: Sequence[str]) -> Settings:
     """Return the sound rows of each setting of a method, in the first of `experiments` that has it."""
     on = runs.dataset.eq(dataset)
     repeats = runs.seed[on & runs.experiment.eq(experiments[0])].unique()
     rows = runs[on & runs.method.eq(method) & runs.metric.eq("accuracy") & runs.seed.isin(repeats)]
-    for experiment in experiments:
-        here = rows[rows.experiment.eq(experiment)]
-        if not here.empty:
-            keys = ["variant", "scaling", "adjacency"]
-            settings = [here[key] for key in (*keys, "epsilon")]
-            sound = statistics.trusted(here).groupby(settings).transform("all")
-            return {(str(v), str(s), str(a)): group for (v, s, a), group in here[sound].groupby(keys)}
-    return {}
+    here = rows[rows.experiment.eq(next((e for e in experiments if rows.experiment.eq(e).any()), ""))]
+    keys = ["variant", "scaling", "adjacency"]
+    sound = statistics.trusted(here).groupby([here[key] for key in (*keys, "epsilon")]).transform("all")
+    return {(str(v), str(s), str(a)): group for (v, s, a), group in here[sound.astype(bool)].groupby(keys)}

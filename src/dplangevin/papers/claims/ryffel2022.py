@@ -1,4 +1,4 @@
-"""Rules for claims of ryffel2022 on constants, and the ratio that says how the number of steps grows with n.
+"""Rules for claims of ryffel2022 on constants, and the ratio that decides how its number of steps grows with n.
 
 Theorem 4.2 takes K = max((beta/lambda) q, (lambda/beta) q^2), where q = eps n^2/(alpha d) and d is the number of
 parameters. The printed ratios q/(beta/lambda)^2 come out with eps = 1, d the number of classes, and the best alpha.

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-Claim = Mapping[str, str]  # column of `papers.claims.table.COLUMNS` -> text
+Claim = Mapping[str, str]  # column of `papers.claims.evaluation.COLUMNS` -> text
 # In the order in which verdicts are listed.
 MARKS = {"holds": "✓", "holds in part": "◐", "fails": "✗", "open": "○"}
 KINDS = {"paper": "paper", "reading": "reading", "extension": "ours"}  # kind -> its name beside marks

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from dplangevin.checks import require
 from dplangevin.papers.statistics import Comparison, Interval, matches
 
 HOLDS, IN_PART, FAILS, OPEN = "holds", "holds in part", "fails", "open"
@@ -40,7 +41,6 @@ PAIR = "exact pair to proof"  # the exact ε of one pair of data sets and a prov
 RANGE = "range"  # the smallest and the largest of several values
 MEASURES = (INTERVAL, ONE_SPLIT, EXACT, ATTACK, PAIR, RANGE, "")
 BRACKETS = (ATTACK, PAIR)
-CONCLUSIVE = (INTERVAL, ONE_SPLIT, EXACT, *BRACKETS)
 UNEVEN = "the methods were not tuned alike"
 NUMBERS = ("ours", "low", "high", "asked_low", "asked_high")  # of a verdict
 # Begins the reason where ours, low and high are of another choice, which decides.
@@ -87,7 +87,8 @@ class AskedRange(NamedTuple):
     def contains(self, values: pd.Series, digits: int = 0, more: bool = False) -> pd.Series:
         """Return a mask of values in the range, without its lower end if `more`; with `digits`, that print as it."""
         if digits:
-            return values.map(lambda value: equal_as_printed(value, self.low, digits))
+            form = f".{digits - 1}e"
+            return values.map(lambda value: format(value, form) == format(self.low, form))
         low, high = (ROUNDING * abs(end) for end in self)
         return values.between(
             self.low + (low if more else -low), self.high + high, inclusive="right" if more else "both"
@@ -111,9 +112,13 @@ class NetworkEvidence(NamedTuple):
 
 
 def result(
-    numbers: Interval | float, verdict: str, reason: str, measure: str = INTERVAL,
-    asked_range: AskedRange | None = None, cause: str = "",
-) -> Verdict:  # fmt: skip
+    numbers: Interval | float,
+    verdict: str,
+    reason: str,
+    measure: str = INTERVAL,
+    asked_range: AskedRange | None = None,
+    cause: str = "",
+) -> Verdict:
     """Return a verdict with our number (nan: none), its limits, and the range that the claim asks for, if it is one."""
     interval = numbers if isinstance(numbers, Interval) else single(numbers)
     if measure in (INTERVAL, ONE_SPLIT, RANGE) and math.isnan(interval.low) and math.isnan(interval.high):
@@ -131,11 +136,9 @@ def claim_verdict(outcome: Verdict, *, kind: str, setting: str, cause: str = "",
     """
     words = {"kind": (kind, KINDS), "setting": (setting, SETTINGS), "cause": (cause, LIMITING)}
     for name, (value, known) in words.items():
-        if value not in known:
-            raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
-    if cause == OUTSIDE and not limit:
-        raise ValueError(f"cause {OUTSIDE!r} needs `limit`: say why our means do not suffice")
+        require(value in known, f"{name} must be one of {', '.join(known)}, not {value!r}")
     if cause == OUTSIDE:
+        require(bool(limit), f"cause {OUTSIDE!r} needs `limit`: say why our means do not suffice")
         reason = f"{OUTSIDE}: {limit}; {outcome['reason']}"
         return outcome | {"verdict": OPEN, "cause": OUTSIDE, "reason": reason}
     if outcome["verdict"] == NOT_TESTABLE:
@@ -166,17 +169,12 @@ def claim_verdict(outcome: Verdict, *, kind: str, setting: str, cause: str = "",
 
 
 def _weakness(measure: str, limit: str, kind: str, setting: str) -> str:
-    if measure not in CONCLUSIVE:
+    if measure in (RANGE, ""):
         return "a range is no interval" if measure else "one value has no interval"
-    if limit:
-        return limit
-    if kind == "reading":
-        return "the size is our reading of the words"
-    if kind == "paper" and setting == "stand-in":
-        return "the paper's setup was not run"
-    if kind == "paper" and setting == "invented":
-        return "the paper's data or sizes are not given, ours are invented"
-    return ""
+    if limit or kind != "paper":
+        return limit or "the size is our reading of the words" * (kind == "reading")
+    invented = "the paper's data or sizes are not given, ours are invented"
+    return {"stand-in": "the paper's setup was not run", "invented": invented}.get(setting, "")
 
 
 def _cause(row: Verdict, kind: str, setting: str, cause: str) -> str:
@@ -229,15 +227,14 @@ def within(
     else:
         reason += f"; {len(agree)} of {len(others)} other choices agree with the claim"
         reason += f", for example {agree[0]}: {_in_words(every[agree[0]])}" if agree else ""
-    verdict = decide(held == n, strict or not any(each.any() for each in inside.values()))
-    numbers = extremes(every[""], ours) if isinstance(values, pd.Series) else single(float(values))
+    opposite = all((each < asked.low).all() for each in every.values()) or not more  # a tie is no opposite
+    verdict = decide(held == n, strict or (opposite and not any(each.any() for each in inside.values())))
     if verdict != HOLDS and agree:
-        first = others[agree[0]]
-        numbers = extremes(first, ours) if isinstance(first, pd.Series) else single(first)
-        verdict, reason = IN_PART, NOT_BY_DEFAULT + reason
-    elif others and not isinstance(values, pd.Series):
+        values, verdict, reason = others[agree[0]], IN_PART, NOT_BY_DEFAULT + reason
+    numbers = extremes(values, ours) if isinstance(values, pd.Series) else single(float(values))
+    if others and verdict != IN_PART and not isinstance(values, pd.Series):
         ends = pd.concat([*every.values()])
-        numbers = Interval(numbers.mean, float(ends.min()), float(ends.max()))
+        numbers = numbers._replace(low=float(ends.min()), high=float(ends.max()))
     return result(numbers, verdict, reason, measure, asked)
 
 
@@ -254,7 +251,7 @@ def _digits(value: float) -> str:
 def covered(
     intervals: Sequence[Interval], asked: AskedRange, what: str, ours: Interval | None = None
 ) -> Verdict:
-    """Return the verdict that all 95 % intervals lie in a range; it fails if all lie outside. ours: the furthest."""
+    """Return holds if all 95 % intervals lie in a range, fails if all lie outside, else open; it shows the furthest."""
     (low, high), sides = asked, [asked.side(one) for one in intervals]
     middle = (low + high) / 2 if math.isfinite(low + high) else low if math.isfinite(low) else high
     far = ours or max(intervals, key=lambda one: max(abs(one.low - middle), abs(one.high - middle)))
@@ -322,15 +319,15 @@ def ordering(comparison: Comparison, threshold: float, most: float = math.inf) -
     )
 
 
-def equal_as_printed(ours: float, published: float, digits: int) -> bool:
-    """Return whether two numbers agree when both are rounded to `digits` (>= 1) significant digits."""
-    return f"{ours:.{digits - 1}e}" == f"{published:.{digits - 1}e}"
-
-
 def two_networks(
-    paper: NetworkEvidence | None, small: NetworkEvidence | None, text: str, others: str = "",
-    elsewhere: Interval | None = None, *, asked_range: AskedRange,
-) -> Verdict:  # fmt: skip
+    paper: NetworkEvidence | None,
+    small: NetworkEvidence | None,
+    text: str,
+    others: str = "",
+    elsewhere: Interval | None = None,
+    *,
+    asked_range: AskedRange,
+) -> Verdict:
     """Return a verdict from the evidence of the paper's network and of a small one, of which one was trained at least.
 
     The paper's network decides. The claim holds in part if the small one shows it and the mean of the paper's network,

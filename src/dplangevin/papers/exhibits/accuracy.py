@@ -1,4 +1,4 @@
-"""Numbers of accuracy on convex problems: paired differences."""
+"""Paired differences in accuracy between methods on convex problems."""
 
 from __future__ import annotations
 

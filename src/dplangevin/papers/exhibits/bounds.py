@@ -1,4 +1,4 @@
-"""Comparisons of the papers' formulas with exact computations; a ratio is a measured value over the allowed one."""
+"""The papers' formulas against exact computations; a ratio is the computed value over the value that a bound allows."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ def _statements(frame: pd.DataFrame, lines: Lines) -> pd.DataFrame:
 def cases(frame: pd.DataFrame, *, lines: Lines, smallest: float) -> pd.DataFrame:
     """Return the ratios behind each statement, how many are above 1, and where they are shown: from `smallest` on."""
     rows = _statements(frame, lines).dropna(subset="ratio")
-    above = rows.groupby("statement").ratio.transform(
-        lambda ratio: f"{ratio.gt(1).sum()} of {len(ratio)} above"
-    )
+    of = rows.groupby("statement").ratio
+    above = of.transform(lambda ratio: f"{ratio.gt(1).sum()} of {len(ratio)} above")
     return rows.assign(above=above, shown=rows.ratio.clip(lower=smallest))
 
 
@@ -45,4 +44,5 @@ def li2019_page(frame: pd.DataFrame, *, notes: str, title: str = "") -> str:
     columns = ["panel", "case", "schedule", "neighbours", "term", "cases", "x from", "to"]
     columns += ["value from", "to", "ratio from", "to"]
     text = tables.fill(notes, frame[frame.panel.eq("printed")])
-    return tables.markdown(title, [text, tables.table(columns, lines, left=5)])
+    body = "\n".join(tables.table(columns, lines, left=5))
+    return f"# {title}\n\n{text}\n\n{body}\n"

@@ -1,4 +1,4 @@
-"""Kinds of figure from any tidy frame, which `conf/exhibit` fills: `lines` and `dots`.
+"""Two kinds of figure, `lines` and `dots`. An entry of `conf/exhibit` says what they draw of a tidy frame.
 
 They draw marks. A mark is a mapping of
 
@@ -12,7 +12,7 @@ They draw marks. A mark is a mapping of
 - `shift`: how far below the middle of its row `dots` draws, as a share of the row;
 - `level`: if True, each y is a line across the panel, with a band from `low` to `high`; `bar`: bar width in points.
 
-Panels are mappings, too. What `lines` and `dots` do not read themselves are arguments of `Axes.set`.
+Panels are mappings, too. Keys that `lines` and `dots` do not read are arguments of `Axes.set`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from pandas.api.types import is_numeric_dtype
 
 from dplangevin.papers.exhibits.tables import FORMATS, chosen, fill, prepared
 from dplangevin.reporting import style
-from dplangevin.reporting.style import lay_out
 from dplangevin.reporting.words import PRICES, Look, look
 from dplangevin.text import number
 
@@ -92,7 +91,7 @@ def _finished(
     entries = [handle for handle in handles.values() if handle]
     if _violated(frame).ne("").any():
         entries.append(Line2D([], [], color="#555555", marker="o", mfc="white", ls="", label=style.HOLLOW))
-    return lay_out(figure, title, text, entries)
+    return style.lay_out(figure, title, text, entries)
 
 
 def _violated(rows: pd.DataFrame) -> pd.Series:
@@ -121,9 +120,7 @@ def _entry(mark: Mark) -> Line2D:
 
 
 def _line(ax: Axes, rows: pd.DataFrame, mark: Mark) -> bool:
-    x: str = mark["x"]
-    y: str = mark["y"]
-    of = _look(mark)
+    x, y, of = str(mark["x"]), str(mark["y"]), _look(mark)
     if mark.get("level"):
         for at, low, high in rows[[y, mark.get("low", y), mark.get("high", y)]].to_numpy(float):
             ax.axhline(at, color=of.colour, ls=of.line, lw=1.1, zorder=1)

@@ -34,9 +34,14 @@ def pictures_summary(
 
 
 def pictures(
-    frame: pd.DataFrame, *, problems: Mapping[str, str], runs: Sequence[str], text: str,
-    names: Mapping[str, str] | None = None, title: str = "",
-) -> Figure:  # fmt: skip
+    frame: pd.DataFrame,
+    *,
+    problems: Mapping[str, str],
+    runs: Sequence[str],
+    text: str,
+    names: Mapping[str, str] | None = None,
+    title: str = "",
+) -> Figure:
     """Draw ten generated images for each budget of `runs` (rows) and each problem (columns, -> heading)."""
     table = pictures_summary(frame, problems=problems, names=names)
     table = table[table.run.isin(runs)]

@@ -17,7 +17,7 @@ Curve = Mapping[str, Any]
 
 def _each(
     frame: pd.DataFrame, curves: Sequence[Curve], name: str
-) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+) -> Iterator[tuple[tuple[str, str, float], pd.DataFrame]]:
     """Yield name, run and ε of each curve, and the rows of its run at the budget nearest to its `epsilon` in ln ε."""
     for curve in curves:
         rows = frame[frame.run.eq(curve["run"])]
@@ -28,26 +28,24 @@ def _each(
             there = f"run {curve['run']} has budgets {budgets.tolist()}"
             raise ValueError(f"{there}: say in the exhibit which `epsilon`")
         epsilon = float(rows.epsilon.iloc[0])
-        label = curve[name].format(epsilon=short(epsilon))
-        yield {name: label, "run": curve["run"], "epsilon": epsilon}, rows
+        yield (curve[name].format(epsilon=short(epsilon)), curve["run"], epsilon), rows
 
 
 def learning_curve_summary(frame: pd.DataFrame, *, curves: Sequence[Curve]) -> pd.DataFrame:
     """Return one row for each curve and epoch, with mean accuracy, its sd over seeds, and two proven ε."""
-    summaries = []
-    for columns, rows in _each(frame, curves, "label"):
+    summaries = {}
+    for (label, run, epsilon), rows in _each(frame, curves, "label"):
         accuracy = rows.groupby("epoch").accuracy
         scores = {"accuracy": accuracy.mean(), "sd": accuracy.std(ddof=1), "seeds": accuracy.size()}
-        summary = pd.DataFrame(scores).join(rows.groupby("epoch")[PROVEN].max()).reset_index()
-        summaries.append(summary.assign(**columns, method=rows.method.iloc[0]))
-    first = ["label", "run", "method", "epsilon", "epoch"]
-    return pd.concat(summaries, ignore_index=True).set_index(first).reset_index()
+        summary = pd.DataFrame(scores).join(rows.groupby("epoch")[PROVEN].max())
+        summaries[label, run, rows.method.iloc[0], epsilon] = summary
+    return pd.concat(summaries, names=["label", "run", "method", "epsilon"]).reset_index()
 
 
 def reliability_summary(frame: pd.DataFrame, *, panels: Sequence[Curve]) -> pd.DataFrame:
     """Return one row for each panel, predictor and confidence bin, pooled over seeds."""
-    summaries = []
-    for order, (names, rows) in enumerate(_each(frame, panels, "title")):
+    summaries = {}
+    for order, (key, rows) in enumerate(_each(frame, panels, "title")):
         for predictor, bins in rows.groupby("predictor", sort=False):
             seeds = bins[["seed", "log_loss", "ece"]].drop_duplicates()
             weighted = bins[["confidence", "accuracy"]].mul(bins["count"], axis=0)
@@ -55,7 +53,5 @@ def reliability_summary(frame: pd.DataFrame, *, panels: Sequence[Curve]) -> pd.D
             pooled = sums[["confidence", "accuracy"]].div(sums["count"], axis=0)
             pooled = pooled.assign(count=sums["count"], share=sums["count"] / sums["count"].sum())
             scores: dict[str, Any] = {"ece": seeds.ece.mean(), "log_loss": seeds.log_loss.mean()}
-            pooled = pooled.assign(panel=order, **names, predictor=predictor, **scores, seeds=len(seeds))
-            summaries.append(pooled.reset_index())
-    first = ["panel", "title", "run", "epsilon", "predictor"]
-    return pd.concat(summaries, ignore_index=True).set_index(first).reset_index()
+            summaries[order, *key, predictor] = pooled.assign(**scores, seeds=len(seeds))
+    return pd.concat(summaries, names=["panel", "title", "run", "epsilon", "predictor"]).reset_index()

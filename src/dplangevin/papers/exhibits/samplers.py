@@ -92,13 +92,10 @@ def posterior_summary(runs: pd.DataFrame) -> pd.DataFrame:
 
 def posterior_table(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the summary with a column for each metric; R-hat and ESS, which are diagnostics, at their worst."""
-    rows, keys = posterior_summary(runs), ["method", "epsilon", "temperature", "variant"]
+    rows, keys = posterior_summary(runs), ["method", "epsilon", "variant"]
     wide = rows.pivot(index=keys, columns="metric", values="mean")
-    worst = runs.assign(
-        temperature=runs.variant.map(variant_settings).str.get("temperature").fillna("printed")
-    )
-    of = worst[np.isfinite(runs.value)].groupby([*keys, "metric"]).value
+    of = runs[np.isfinite(runs.value)].groupby([*keys, "metric"]).value
     for metric, how in {"r_hat": "max", "ess": "min"}.items():
         wide[metric] = of.agg(how).xs(metric, level="metric")
-    more = rows.groupby(keys)[["epsilon_proven", "violated", "diverged"]].max()
+    more = rows.groupby(keys)[["temperature", "epsilon_proven", "violated", "diverged"]].max()
     return wide.join(more.assign(diverged=more.diverged.where(more.diverged.gt(0)))).reset_index()

@@ -170,15 +170,12 @@ def _against_best(rows: list[dict[str, Any]], scores: Scores) -> None:
 def marked(runs: pd.DataFrame, *, epsilons: Sequence[float]) -> pd.DataFrame:
     """Return `at_epsilon` with texts for a page: shown, limits and gap; `at` is data set and epsilon."""
     table = at_epsilon(runs, epsilons=epsilons)
-    compared = ~table.best.astype(bool) & table.difference.notna()
-    gaps = [
-        f"{row.difference:+.4f} {_limits(row.difference_low, row.difference_high)}"
-        for row in table.itertuples()
-    ]
+    rows, compared = [*table.itertuples()], ~table.best.astype(bool) & table.difference.notna()
+    gaps = [f"{row.difference:+.4f} {_limits(row.difference_low, row.difference_high)}" for row in rows]
     return table.assign(
         at=table.dataset + " " + table.epsilon.map(number),
-        shown=[_accuracy(row) for row in table.itertuples()],
-        limits=[_limits(row.low, row.high) for row in table.itertuples()],
+        shown=[*map(_accuracy, rows)],
+        limits=[_limits(row.low, row.high) for row in rows],
         gap=np.where(compared, gaps, ""),
         p_adjusted=table.p_adjusted.mask(table.best.astype(bool)),
         loss=-table.accuracy,
@@ -247,19 +244,18 @@ def _cells(ax: Axes, cells: pd.DataFrame, rows: list[str], columns: list[str]) -
 
 
 def dot_plot(
-    table: pd.DataFrame, scores: Scores, *, constant: pd.Series | None = None, axis: str = "proven", title: str = "",
-) -> Figure:  # fmt: skip
-    """Draw the main score of every method that reaches an epsilon: a panel for each in `table` (`at_epsilon`)."""
+    table: pd.DataFrame, scores: Scores, *, constant: pd.Series, axis: str = "proven", title: str = ""
+) -> Figure:
+    """Draw a panel for each epsilon of a table of `at_epsilon`: the main scores of the methods that reach it."""
     worse = table.significant & (scores.sign * table.difference < 0)
     kind = np.select([table.reach.eq(NOT_PRIVATE), table.best, worse], ["free", "best", "worse"], "equal")
     rows = table.assign(kind=kind, value=table[scores.main], name=table.method.map(tables.method_label))
     rows["violated"] = np.where(rows.violated, "a condition", "")
     rows["low"], rows["high"] = zip(*map(scores.within, rows.low, rows.high), strict=True)
     rows = rows[rows.reach.isin([REACHED, NOT_PRIVATE])]
-    if constant is not None:
-        answers = pd.DataFrame({"epsilon": table.epsilon.unique(), "value": constant.mean()})
-        answers = answers.assign(method=MAJORITY, name=scores.answer, kind="constant", violated="")
-        rows = pd.concat([rows, answers], ignore_index=True)
+    answers = pd.DataFrame({"epsilon": table.epsilon.unique(), "value": constant.mean()})
+    answers = answers.assign(method=MAJORITY, name=scores.answer, kind="constant", violated="")
+    rows = pd.concat([rows, answers], ignore_index=True)
     drawn: dict[str, Any] = {"x": "value", "low": "low", "high": "high", "xlabel": scores.label}
     drawn["marks"] = [
         {"where": {"kind": name}, **of._asdict()} for name, of in KINDS.items() if rows.kind.eq(name).any()
@@ -280,7 +276,7 @@ def dot_plot(
 def sentences(
     runs: pd.DataFrame, table: pd.DataFrame, *, constant: pd.Series, axis: str = "proven"
 ) -> list[str]:
-    """Return for each epsilon which method is best, whether it beats a constant answer, and how many are level."""
+    """Return a text for each epsilon: the best method, whether it beats a constant answer, how many equal it."""
     scores, texts = scores_of(runs), []
     points = runs[runs.metric.eq(scores.metrics[scores.main])]
     curves = {name: curve(group, axis) for name, group in points.groupby("method")}

@@ -16,13 +16,7 @@ from matplotlib.figure import Figure
 
 from dplangevin.checks import require
 from dplangevin.papers.exhibits.figures import lines
-from dplangevin.papers.statistics import (
-    NoCommonRange,
-    curve,
-    finite_interval,
-    read_off,
-    variant_settings,
-)
+from dplangevin.papers.statistics import NoCommonRange, curve, finite_interval, read_off, variant_settings
 from dplangevin.reporting.words import look
 from dplangevin.text import meant, number, numbers, short, span
 
@@ -92,9 +86,13 @@ def _interval(values: pd.Series) -> dict[str, Any]:
 
 
 def figure(
-    runs: pd.DataFrame, *, metric: str = "accuracy", epsilons: Sequence[float] = (1.0,), x: str | None = None,
+    runs: pd.DataFrame,
+    *,
+    metric: str = "accuracy",
+    epsilons: Sequence[float] = (1.0,),
+    x: str | None = None,
     title: str = "",
-) -> Figure:  # fmt: skip
+) -> Figure:
     """Draw the metric against a varied field `x`, by default that with the most values, with a panel for each fixed ε.
 
     Each run has a line for each setting of its other fields, across the panel if it lacks the field `x`.
@@ -102,9 +100,8 @@ def figure(
     points = table(runs, metric=metric, epsilons=epsilons)
     names = [str(name) for name in points]
     fields = names[len(POINT) - 1 : names.index("axis")]
-    if x and x not in fields:
-        raise ValueError(f"x = {x!r} is not varied{meant(x, fields)}: there are {', '.join(fields)}")
     x = x or max(fields, key=lambda name: points[name][_has(points[name])].nunique())
+    require(x in fields, f"x = {x!r} is not varied{meant(x, fields)}: there are {', '.join(fields)}")
     values = [*points[x][_has(points[x])].unique()]
     joined = all(isinstance(value, float) for value in values)
     values = sorted(values) if joined else values

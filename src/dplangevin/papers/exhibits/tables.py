@@ -60,7 +60,7 @@ WHOLE = ("span", "shorts", "percents", "numbers", "listed", "mark")
 
 
 class _Text(string.Formatter):
-    """`str.format` that knows FORMATS; a nan is empty, and of a column it writes the first value, or all (WHOLE)."""
+    """A formatter with FORMATS. It writes nan as "", and of a column the first value, or all by a format of WHOLE."""
 
     complete = True  # no field was empty
 
@@ -90,12 +90,6 @@ def table(columns: Sequence[str], rows: Iterable[Iterable[str]], left: int | Non
     return [head, rule, *body]
 
 
-def rows_table(rows: pd.DataFrame, columns: Mapping[str, Cell], left: int | None = None) -> list[str]:
-    """Return a Markdown table with a line for each row of a frame."""
-    lines = [[text(row) for text in columns.values()] for _, row in rows.iterrows()]
-    return table([*columns], lines, left)
-
-
 def crossed(rows: pd.DataFrame, by: Mapping[str, Cell], across: Cell, text: Cell) -> list[str]:
     """Return a Markdown table with a line for each value of the cells `by`, and a column for each of `across`."""
     names, lines = dict[str, None](), dict[tuple[str, ...], dict[str, str]]()
@@ -107,12 +101,6 @@ def crossed(rows: pd.DataFrame, by: Mapping[str, Cell], across: Cell, text: Cell
     return table([*by, *names], cells, left=1)
 
 
-def markdown(title: str, blocks: Iterable[str | Sequence[str]]) -> str:
-    """Return a Markdown page: paragraphs, headings and lists of lines, with empty lines between."""
-    texts = (block if isinstance(block, str) else "\n".join(block) for block in blocks)
-    return "\n\n".join([f"# {title}", *filter(None, texts)]) + "\n"
-
-
 def page(frame: pd.DataFrame, *, parts: Sequence[Part], title: str = "") -> str:
     """Return a Markdown page of `parts`. Each takes its rows from the frame, and is left out if there are none.
 
@@ -120,10 +108,10 @@ def page(frame: pd.DataFrame, *, parts: Sequence[Part], title: str = "") -> str:
     line for each row: heading -> text; `left`, `optional`), `crossed` (a table of this text, `by` and `across`), `each`
     (a line for each row, or group of the column `by`) and `headings` (value of `by` -> heading of its `parts`).
     """
-    return markdown(title, _blocks(frame, parts))
+    return "\n\n".join([f"# {title}", *filter(None, _blocks(frame, parts))]) + "\n"
 
 
-def _blocks(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str | Sequence[str]]:
+def _blocks(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
     for part in parts:
         rows = chosen(prepared(frame, **{key: part[key] for key in PREPARED if key in part}), part)
         if rows.empty:
@@ -137,13 +125,14 @@ def _blocks(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str | Sequen
             for name in part.get("optional", ()):
                 if not any(columns[name](row) for _, row in rows.iterrows()):
                     del columns[name]
-            yield rows_table(rows, columns, part.get("left"))
+            lines = [[text(row) for text in columns.values()] for _, row in rows.iterrows()]
+            yield "\n".join(table([*columns], lines, part.get("left")))
         elif "crossed" in part:
             across, text = (partial(fill, part[key]) for key in ("across", "crossed"))
-            yield crossed(rows, cells(part["by"]), across, text)
+            yield "\n".join(crossed(rows, cells(part["by"]), across, text))
         elif "each" in part:
             of = rows.groupby(part["by"], sort=False) if "by" in part else rows.iterrows()
-            yield [fill(part["each"], each, "\n") for _, each in of]
+            yield "\n".join(fill(part["each"], each, "\n") for _, each in of)
         else:
             yield fill(part["text"], rows, "\n")
 

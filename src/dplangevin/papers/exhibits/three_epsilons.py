@@ -17,12 +17,9 @@ def judged(frame: pd.DataFrame, *, cases: Sequence[str] = ()) -> pd.DataFrame:
 
     The column known begins a bar from the attack ε, or from left of SMALLEST if none above it is known.
     """
-    found = [
-        verdicts.claim_verdict(
-            guarantee(frame, id=name), kind="paper", setting="special case" if name in cases else "paper"
-        )
-        for name in frame.id
-    ]
+    settings = ["special case" if name in cases else "paper" for name in frame.id]
+    tested = zip((guarantee(frame, id=name) for name in frame.id), settings, strict=True)
+    found = [verdicts.claim_verdict(each, kind="paper", setting=setting) for each, setting in tested]
     attack = frame.epsilon_attack.where(frame.epsilon_attack.gt(SMALLEST))
     return frame.assign(
         verdict=[verdict["verdict"] for verdict in found],

@@ -1,4 +1,4 @@
-"""Sentences with fields such as "{wang2015_ops.ours}", filled from the claims table; the findings of README.md."""
+"""Fill fields such as "{wang2015_ops.ours}" of a sentence from the claims table; write the findings of README.md."""
 
 from __future__ import annotations
 

@@ -69,12 +69,8 @@ def start(cfg: DictConfig, table: pd.DataFrame) -> list[str]:
         lines += [f"* **{label}:** {text[part]}" for part, label in LABELS.items()]
         behind = "; ".join(link(by_id.loc[name], by_id.title[name]) for name in entry["claims"])
         lines += ["", text["why"], "", f"[Figure](exhibits.md#{entry['exhibit']}). Claims: {behind}.", ""]
-    lines += [
-        "## Counts",
-        "",
-        *tables.table(["claims", *verdicts.WORDS, "all"], counts(table, cited), left=1),
-        "",
-    ]
+    head = ["claims", *verdicts.WORDS, "all"]
+    lines += ["## Counts", "", *tables.table(head, counts(table, cited), left=1), ""]
     lines += ["Second words of the claims in the papers' words:", "", *causes(table), "", "## What fails", ""]
     fails = table[table.verdict.eq(verdicts.FAILS) & table.kind.ne("extension")]
     fails = fails.assign(statement_of=fails["where"].map(statement))
@@ -143,11 +139,9 @@ def slug(heading: str) -> str:
 
 def place(places: Mapping[str, Sequence[int]], name: str, rows: pd.DataFrame) -> tuple[int, ...]:
     """Return the first section that a statement's claims name, else that of `places`, as a sort key."""
-    named = [
-        match.groups() for where in rows["where"] if (match := re.match(r"Section (\d+)(?:\.(\d+))?", where))
-    ]
+    named = re.findall(r"^Section (\d+(?:\.\d+)?)", "\n".join(rows["where"]), re.MULTILINE)
     known = [tuple(at) for start, at in places.items() if name.startswith(start)]
-    return min([*(tuple(int(part) for part in parts if part) for parts in named), *known], default=SUPPLEMENT)
+    return min([*(tuple(map(int, at.split("."))) for at in named), *known], default=SUPPLEMENT)
 
 
 def claim(row: pd.Series, made: Sequence[str]) -> list[str]:
@@ -171,8 +165,7 @@ def claim(row: pd.Series, made: Sequence[str]) -> list[str]:
 def commands(exhibits: Sequence[str], evidence: Sequence[str], made: Sequence[str]) -> list[str]:
     """Return the commands that compute the numbers behind a claim again; evidence counts only without exhibits."""
     if exhibits:
-        more = {name: "" if name in made else " SET=pipeline=svhn" for name in exhibits}
-        return [f"make exhibit ID={name} FORCE=1{setting}" for name, setting in more.items()]
+        return [f"make exhibit ID={n} FORCE=1{' SET=pipeline=svhn' * (n not in made)}" for n in exhibits]
     stems = [PurePosixPath(path).stem for path in evidence if path.startswith("data/manifest/dataset/")]
     return [*(f"dvc repro -f prepare@{stem}" for stem in stems), "dvc repro -f claims"]
 

@@ -83,8 +83,7 @@ def sphere_hmc(potential: Potential, root: Tensor, radius: float) -> Dynamics:
     Constrained dynamics with mass matrix ``S^-1`` samples with respect to the surface measure of that metric,
     ``sqrt(q^T S q)`` times the uniform one up to a constant. So ``log(q^T S q)/2`` is added to the potential.
 
-    State and arguments are those of `hmc`, except that ``theta`` is the point q on the sphere, ``(S, C, d + 2)``,
-    momentum has its shape, root is ``(S', E, d + 2, d + 2)``, and radius is finite.
+    State and arguments are those of `hmc`, with d + 2 for d; ``theta`` is the point q on the sphere. radius is finite.
     """
     d = root.shape[-1] - 2
 
