@@ -1,5 +1,6 @@
 """Run one analysis of conf/analysis: python pipelines/analyse.py ID, to results/analyses/ID.csv."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,7 @@ from omegaconf import DictConfig
 from stage import finish, stage
 
 from dplangevin.papers.analyses import run
-from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.config import content, one_of
-from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.plan import plain
 
 
@@ -23,6 +22,5 @@ def described(cfg: DictConfig, name: str) -> dict[str, Any]:
 @stage
 def main(cfg: DictConfig, name: str) -> None:
     """Run an analysis."""
-    store = Store(Path("results/analyses") / f"{name}.csv", Path("data/units/analysis") / name)
-    with pinned():
-        finish(store, run(described(cfg, name), cfg.seed, store))
+    compute = partial(run, described(cfg, name), cfg.seed)
+    finish([Path(f"results/analyses/{name}.csv")], Path("data/units/analysis", name), compute)

@@ -3,7 +3,6 @@
 DVC would look up each parameter of a stage with a walk through all of params.yaml, which takes a minute for all stages.
 """
 
-import ast
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,12 +41,8 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
 
 def shown(script: str, config: Mapping[str, Any]) -> str:
     """Return the hash of a config and of the code that a script of pipelines/ and the config's objects can reach."""
-    tree = ast.parse(Path(__file__).with_name(f"{script}.py").read_bytes())
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    names = {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
     # manifest reaches all code, and the stages that use it have hashes of their own
-    own = (name for name in names - {manifest.__name__} if name.startswith("dplangevin."))
-    return key([code_hash(*own, *targets(config)), config])
+    return key([code_hash(script, *targets(config), without=("stage", manifest.__name__)), config])
 
 
 def modified() -> set[tuple[Path, int]]:

@@ -3,6 +3,7 @@
 A second figure has the proven ε on its axis, if `proven` of the exhibit is its title; a `table` is ID.md.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,29 +20,27 @@ from dplangevin.reporting.style import image_bytes
 from dplangevin.text import csv_bytes
 
 EXHIBITS = Path("results/exhibits")
+function = partial(instantiate, _partial_=True, _convert_="all")
 
 
 def read(exhibit: dict[str, Any], cfg: DictConfig) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the data that an exhibit is drawn from, and the numbers of its CSV file.
 
-    An analysis, with those `beside` it, and training curves (`weights`) give one table for both. Runs give the rows of
-    `runs` (default: all) that `read_<part>` reads, in the order of `methods`, and their summary, or else `numbers`.
+    An analysis and training curves (`weights`) give one table for both. Runs give the rows of `runs` (default: all)
+    that `read_<part>` reads, in the order of `methods`, and their summary, or else `numbers`.
     """
-    if exhibit["source"].endswith(".csv"):
-        path = Path(exhibit["source"])
-        names = path.stem, *exhibit.get("beside", ())
-        frame = pd.concat([results.read_analysis(name, path.parent) for name in names], ignore_index=True)
-        return frame, frame
-    if "weights" in exhibit:
-        frame = results.read_training(exhibit["weights"], Path(exhibit["source"]))
-        return frame, frame
-    read_part = getattr(results, f"read_{exhibit.get('part', 'runs')}")
-    runs = read_part(results.folders(exhibit, cfg), exhibit.get("runs", ()))
-    if "methods" in exhibit:
-        runs = sort_by(runs, method=exhibit["methods"])
-    if "numbers" in exhibit:
-        return runs, instantiate(exhibit["numbers"], _partial_=True, _convert_="all")(runs)
-    return runs, summary(runs)
+    source = Path(exhibit["source"])
+    if source.suffix:
+        frame = numbers = results.read_analysis(source.stem, source.parent)
+    elif "weights" in exhibit:
+        frame = numbers = results.read_training(exhibit["weights"], source)
+    else:
+        read_part = getattr(results, f"read_{exhibit.get('part', 'runs')}")
+        frame = read_part(results.folders(exhibit, cfg), exhibit.get("runs", ()))
+        if "methods" in exhibit:
+            frame = sort_by(frame, method=exhibit["methods"])
+        numbers = function(exhibit["numbers"])(frame) if "numbers" in exhibit else summary(frame)
+    return frame, numbers
 
 
 @stage
@@ -49,7 +48,7 @@ def main(cfg: DictConfig, name: str) -> None:
     """Write the figures, the numbers and the table of an exhibit."""
     exhibit = content("exhibit", name, cfg)
     frame, numbers = read(exhibit, cfg)
-    draw = instantiate(exhibit["draw"], _partial_=True, _convert_="all", title=exhibit["title"])
+    draw = function(exhibit["draw"], title=exhibit["title"])
     figures = {name: draw(frame)}
     if exhibit.get("proven"):
         figures[f"{name}_proven"] = draw(frame, proven=True, title=exhibit["proven"])
@@ -57,6 +56,5 @@ def main(cfg: DictConfig, name: str) -> None:
     for stem, figure in figures.items():
         contents |= {f"{stem}.{kind}": image_bytes(figure, kind) for kind in ("png", "pdf")}
     if "table" in exhibit:
-        page = instantiate(exhibit["table"], _partial_=True, _convert_="all", title=exhibit["title"])
-        contents[f"{name}.md"] = page(frame).encode()
+        contents[f"{name}.md"] = function(exhibit["table"], title=exhibit["title"])(frame).encode()
     files.write(EXHIBITS / name, contents, only=True)

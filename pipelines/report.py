@@ -28,11 +28,11 @@ def table(name: str, cfg: DictConfig) -> pd.DataFrame:
         if missing is None or folder.partition("/")[0] in cfg.experiment
     }
     if paper.get("data"):
-        runs["data"] = pd.concat([facts(cfg, dataset) for dataset in paper["data"]])
+        runs["data"] = pd.concat(map(facts, paper["data"]))
     return evaluate(paper, runs, {each: read.read_analysis(each) for each in paper.get("analyses", ())})
 
 
-def facts(cfg: DictConfig, dataset: str) -> pd.DataFrame:
+def facts(dataset: str) -> pd.DataFrame:
     """Return the sizes of a prepared data set, from its manifest, as rows like those of a run; draws are its splits."""
     stated = manifest.read("dataset", dataset)
     counts = {"features": np.prod(stated["features"]), "rows_train": stated["rows"]["train"]}

@@ -7,6 +7,7 @@ If a method fails, the finished tasks of the others are kept, and the results st
 import json
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,17 @@ from stage import finish, stage
 
 from dplangevin import files
 from dplangevin.pipeline import manifest
-from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.config import ConfigError, one_of
-from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.plan import runs
 from dplangevin.pipeline.sweep import Inputs, SweepTasks, sweep, tables
 from dplangevin.reporting import read
 
-RUNS = Path("results/runs")
+
+def tasks_of(cfg: DictConfig, run: DictConfig, folder: Path) -> tuple[SweepTasks, list[Path]]:
+    """Return the tasks of an entry of conf/pipeline, whose unfinished work is in `folder`, and its tables."""
+    where = run.experiment, run.dataset
+    paths = [Path("results/runs", *where, f"{table}.csv") for table in tables(cfg.experiment[run.experiment])]
+    return SweepTasks(cfg, *where, inputs(cfg, *where), folder), paths
 
 
 def inputs(cfg: DictConfig, experiment: str, dataset: str) -> Inputs:
@@ -42,28 +46,24 @@ def at_prices(rows: pd.DataFrame, prices: Sequence[float] = (0.1, 1.0, 10.0)) ->
     """Return for `dvc metrics` mean accuracy and, of budgets with a price, the ε nearest to `prices` on a log scale."""
     by_budget = rows[rows.metric.eq("accuracy")].groupby("epsilon")
     means = by_budget.agg(accuracy=("value", "mean"), epsilon_proven=("epsilon_proven", "max"))
-    means = means[means.accuracy.notna()]
+    means = means.dropna(subset="accuracy")
     priced = means[means.epsilon_proven.between(0, math.inf, inclusive="neither")]
     if priced.empty:
         return {"accuracy": round(float(means.accuracy.iloc[0]), 6)} if len(means) else {}
-    logs = np.log(priced.epsilon_proven)
-    nearest = {f"at_{price:g}": priced.loc[(logs - math.log(price)).abs().idxmin()] for price in prices}
-    return {at: {name: round(value, 6) for name, value in row.items()} for at, row in nearest.items()}
+    away = {price: np.log(priced.epsilon_proven / price).abs() for price in prices}
+    return {f"at_{price:g}": priced.loc[logs.idxmin()].round(6).to_dict() for price, logs in away.items()}
 
 
 @stage
 def main(cfg: DictConfig, name: str) -> None:
     """Run an entry of conf/pipeline."""
     run = cfg.pipeline.runs[one_of(cfg.pipeline.runs, name, "run")]
-    folder, spec = Path(run.experiment, run.dataset), cfg.experiment[run.experiment]
-    paths = [RUNS / folder / f"{table}.csv" for table in tables(spec)]
-    store = Store(paths, Path("data/units/runs") / folder)
-    with pinned():
-        read_files = inputs(cfg, run.experiment, run.dataset)
-        finish(store, sweep(SweepTasks(cfg, run.experiment, run.dataset, read_files, store.folder), store))
-    for path in (RUNS / folder).iterdir():
-        if path.name.partition(".")[0] not in tables(spec):
+    folder = Path(run.experiment, run.dataset)
+    work, paths = tasks_of(cfg, run, Path("data/units/runs") / folder)
+    finish(paths, work.folder, partial(sweep, work))
+    for path in paths[0].parent.iterdir():
+        if path.name.partition(".")[0] not in tables(work.spec):
             files.remove(path)
-    rows_of = read.read_runs([folder.as_posix()]).groupby("run") if spec.get("metrics") else ()
+    rows_of = read.read_runs([folder.as_posix()]).groupby("run") if work.spec.get("metrics") else ()
     text = json.dumps({str(run): at_prices(rows) for run, rows in rows_of}, indent=2, allow_nan=False) + "\n"
     files.write(Path("results/metrics"), {f"{name}.json": text.encode()})

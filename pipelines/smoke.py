@@ -7,8 +7,6 @@ import tempfile
 from pathlib import Path
 from shutil import copy2
 
-RESULTS = ("results/", "data/manifest/", "dvc.lock", "params.yaml")
-
 
 def copy_tree(source: Path, target: Path, leave_out: tuple[str, ...] = ()) -> None:
     """Copy the files that git tracks or does not ignore, except names that begin with one of `leave_out`."""
@@ -23,7 +21,6 @@ def copy_tree(source: Path, target: Path, leave_out: tuple[str, ...] = ()) -> No
 if __name__ == "__main__":
     env = {"DPL_WORKERS": "1", "OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": "src"}
     with tempfile.TemporaryDirectory() as folder:
-        copy_tree(Path(), Path(folder), RESULTS)
+        copy_tree(Path(), Path(folder), ("results/", "data/manifest/", "dvc.lock", "params.yaml"))
         Path(folder, ".dvc/config.local").write_text("[core]\n    no_scm = true\n")
-        status = subprocess.call([sys.executable, "pipelines/repro.py", "scale=smoke"], cwd=folder, env=env)
-    sys.exit(status)
+        sys.exit(subprocess.call([sys.executable, "pipelines/repro.py", "scale=smoke"], cwd=folder, env=env))

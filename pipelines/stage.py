@@ -4,12 +4,13 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
+from pathlib import Path
 
 from dplangevin.data import DataError
 from dplangevin.pipeline import lock
 from dplangevin.pipeline.cache import RECOMPUTE, Store, listed
 from dplangevin.pipeline.config import PARAMS, load
-from dplangevin.pipeline.environment import moved
+from dplangevin.pipeline.environment import moved, pinned
 
 BACK = "To go back: `git restore --staged --worktree params.yaml dvc.lock data/manifest results`"
 
@@ -38,10 +39,13 @@ def stage(main: Callable[..., object]) -> Callable[[], int]:
     return finished
 
 
-def finish(store: Store, keys: Sequence[str]) -> None:
-    """Write the results of tasks; report how far tasks changed that were computed again with the same key."""
-    store.write(keys)
+def finish(paths: Sequence[Path], folder: Path, compute: Callable[[Store], list[str]]) -> None:
+    """Compute what results lack, and write them; report how far tasks with the same key changed."""
+    store = Store(paths, folder)
+    with pinned():
+        store.write(compute(store))
     for path, before in zip(store.paths, store.before, strict=True):
-        move = moved(before, listed(path))
+        after = listed(path)
+        move = moved([(rows, after[key]) for key, rows in before.items() if key in after])
         if move.largest or (move.tasks and os.environ.get(RECOMPUTE)):
             print(f"{path}: {move}")

@@ -13,13 +13,14 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import analyse
 import pandas as pd
 from omegaconf import DictConfig, OmegaConf
-from run import RUNS, inputs
+from run import tasks_of
 from stage import stage
 
 from dplangevin.data import DataError
@@ -29,7 +30,7 @@ from dplangevin.papers import analyses
 from dplangevin.pipeline import config, manifest
 from dplangevin.pipeline.cache import Rows, Store, beside, csv_bytes, listed, listing
 from dplangevin.pipeline.environment import Move, largest, moved, pinned
-from dplangevin.pipeline.sweep import SweepTasks, sweep, tables
+from dplangevin.pipeline.sweep import SweepTasks, sweep
 
 CLOSE_PRICE, CLOSE_TASK = 1e-6, 1e-3  # the largest moves of `--quick`, relative to the value
 LONG = re.compile("brackets|coverage|li2019_fig.|ops_distance|wang2015_fig2")
@@ -37,7 +38,7 @@ KEPT = Path("data/units/verify")
 
 
 class Result(NamedTuple):
-    """The tables of an entry of conf/pipeline; `kinds` has for each task the group that N tasks are taken from."""
+    """The tables of an entry of conf/pipeline; `kinds` has for each task the method that N tasks are taken of."""
 
     paths: list[Path]
     kinds: list[str]
@@ -50,30 +51,26 @@ class PartialStore(Store):
 
     def __init__(self, paths: Sequence[Path], folder: Path, lacks: Sequence[str] = ()) -> None:
         super().__init__(paths, folder)
-        self.listed, self.lacks = [{} for _ in self.paths], set(lacks)
+        self.listed, self.lacks = {}, set(lacks)
 
     def find(self, key: str) -> list[Rows] | None:
         return super().find(key) if key in self.lacks else [Rows("", "")]
 
 
 class Comparison(NamedTuple):
-    """The keys of all tasks and of their trainings, and what was computed again: its environment, and its moves."""
+    """The keys of all tasks and of their trainings, and what was computed again: its environment, and its move.
+
+    `move` counts a task once for each table.
+    """
 
     keys: list[str]
     again: dict[str, str]
-    moves: list[Move]
+    move: Move
     trained: list[str]
 
-    @property
-    def move(self) -> float:
-        return max(move.farthest for move in self.moves)
-
-    @property
-    def same(self) -> bool:
-        return all(move.same == move.tasks for move in self.moves)
-
     def __str__(self) -> str:
-        came = "the same bytes" if self.same else f"moved by at most {self.move:.3g}"
+        move, farthest = self.move, f"moved by at most {self.move.farthest:.3g}"
+        came = farthest if move.same < move.tasks else "the same bytes"
         return f"{len(self.again)} of {len(self.keys)} tasks computed again, {came}"
 
 
@@ -81,17 +78,14 @@ def result(cfg: DictConfig, name: str) -> Result:
     """Return the result of a run or an analysis."""
     if name in cfg.analysis:
         spec, path = analyse.described(cfg, name), Path(f"results/analyses/{name}.csv")
-        each = [str(i) for i in range(len(listed(path)))]  # each task is a kind of its own
-        return Result([path], each, lambda store: analyses.run(spec, cfg.seed, store))
-    where = cfg.pipeline.runs[name].experiment, cfg.pipeline.runs[name].dataset
-    work = SweepTasks(cfg, *where, inputs(cfg, *where), KEPT / name)
-    paths = [Path(RUNS, *where, f"{table}.csv") for table in tables(work.spec)]
-    return Result(paths, [task.run.name for task in work.tasks], lambda store: sweep(work, store), work)
+        return Result([path], [name] * len(listed(path)), partial(analyses.run, spec, cfg.seed))
+    work, paths = tasks_of(cfg, cfg.pipeline.runs[name], KEPT / name)
+    return Result(paths, [task.run.name for task in work.tasks], partial(sweep, work), work)
 
 
 def check(of: Result, folder: Path, count: int, only: Sequence[str] = ()) -> Comparison:
     """Compute `count` tasks of each kind, or of `only` some, again; raise ValueError for incomplete results."""
-    before = [listed(path) for path in of.paths]
+    before = [[*listed(path).values()] for path in of.paths]
     keys = of.compute(PartialStore(of.paths, folder))
     if {len(of.kinds), *map(len, before)} != {len(keys)}:
         raise ValueError(f"{of.paths[0]} does not have the {len(keys)} tasks of its plan: run it again")
@@ -106,43 +100,40 @@ def check(of: Result, folder: Path, count: int, only: Sequence[str] = ()) -> Com
     indices = sorted(some.union(*(group for group in groups if some & {*group})))
     store = PartialStore(of.paths, folder, [keys[i] for i in indices])
     of.compute(store)
-    after = {keys[i]: store.find(keys[i]) or [] for i in indices}
+    after = {i: store.find(keys[i]) or [] for i in indices}
     trained = [of.work.trained_key(i) if of.work else "" for i in range(len(keys))]
-    moves = []
+    pairs = []
     for number, table in enumerate(before):
-        was, now = dict(zip(keys, table.values(), strict=True)), {}
         # runs.csv, the first, has prices and settings, which `run.py` writes anew for a training that is kept
         for i in [i for i in indices if number or not trained[i]]:
-            rows, names = after[keys[i]][number], was[keys[i]].header
-            now[keys[i]] = rows.under(names) if {*rows.header.split(",")} <= {*names.split(",")} else rows
-        moves.append(moved(was, now))
-    return Comparison(keys, {key: rows[0].made for key, rows in after.items()}, moves, trained)
+            was, now = table[i], after[i][number]
+            new = {*now.header.split(",")} - {*was.header.split(",")}
+            pairs.append((was, now if new else now.under(was.header)))
+    return Comparison(keys, {keys[i]: rows[0].made for i, rows in after.items()}, moved(pairs), trained)
 
 
 def prices(work: SweepTasks, path: Path) -> Move:
     """Compare prices and settings of all rows with those of their plans, without attacks, conditions and training."""
-    table, before, after, at = pd.read_csv(path, keep_default_na=False), {}, {}, 0
-    for i, key in enumerate(work.keys):
-        now = pd.DataFrame(work.prices(i)).assign(settings=work.tasks[i].settings)
+    table, pairs, at = pd.read_csv(path, keep_default_na=False), [], 0
+    for i, task in enumerate(work.tasks):
+        now = pd.DataFrame(work.prices(i)).assign(settings=task.settings)
         own, at = table.iloc[at : at + len(now)], at + len(now)
         was = own[[name for name in now if name in own and name != "violated"]]
-        before[key], after[key] = (Rows.of(csv_bytes(each).decode()) for each in (was, now[[*was]]))
-    return moved(before, after)
+        pairs.append((Rows.of(csv_bytes(was).decode()), Rows.of(csv_bytes(now[[*was]]).decode())))
+    return moved(pairs)
 
 
 def first_steps(work: SweepTasks, path: Path) -> Move:
     """Compare the norms after the first steps of one long chain of each method with those noted of the whole run."""
-    rows = [rows for _, rows in zip(work.tasks, listed(path).values(), strict=True)]
-    last = {task.run.name: i for i, task in enumerate(work.tasks) if rows[i].begun}
-    before, after = {}, {}
-    for name, i in last.items():
+    tasks, pairs = enumerate(zip(work.tasks, listed(path).values(), strict=True)), []
+    last = {task.run.name: (i, rows.begun) for i, (task, rows) in tasks if rows.begun}
+    for i, begun in last.values():
         Checkpoint.noted.clear()
         with suppress(Noted):
             work.compute(work.job([i]))
         now = [f"{norm:.10g}" for norms in Checkpoint.noted.values() for norm in norms]
-        before[name] = Rows("norm", rows[i].begun.replace(" ", "\n"))
-        after[name] = Rows("norm", "\n".join(now))
-    return moved(before, after)
+        pairs.append((Rows("norm", begun.replace(" ", "\n")), Rows("norm", "\n".join(now))))
+    return moved(pairs)
 
 
 def renew(of: Result, comparison: Comparison) -> int:
@@ -150,50 +141,42 @@ def renew(of: Result, comparison: Comparison) -> int:
 
     `*.units.json` adds this to what it says of their computation, with the largest move of all renewals since.
     """
+    same, most = comparison.move.same == comparison.move.tasks, comparison.move.farthest
     for path in of.paths:
         pieces, keys = [], []
         tasks = zip(listed(path).items(), comparison.keys, comparison.trained, strict=True)
         for (old, rows), key, trained in tasks:
             keys.append(old if trained else key)
-            if comparison.same and key in comparison.again:
+            if same and key in comparison.again:
                 rows = rows._replace(made=comparison.again[key], renewed="")
             elif key != old or rows.renewed:
                 earlier = largest(rows.renewed)
-                more = f"; before, at most {earlier:.2g}" if earlier > comparison.move else ""
+                more = f"; before, at most {earlier:.2g}" if earlier > most else ""
                 rows = rows._replace(renewed=f"code changed since; {comparison}{more}")
             pieces.append(rows._replace(scores=trained))
         write(path.parent, {beside(path).name: listing(keys, pieces).encode()})
     return sum(bool(rows.renewed) for rows in pieces)
 
 
-def quick(cfg: DictConfig, of: Result, folder: Path) -> dict[str, tuple[Move, float]]:
-    """Return what a short check of an entry finds, with the largest move that passes."""
-    if of.work is None:
-        one_kind = of._replace(kinds=["all"] * len(of.kinds))
-        return {"one task": (check(one_kind, folder, 1).moves[0], CLOSE_TASK)}
-    dataset = of.work.dataset
-    if dataset in cfg.features and not manifest.path_of("features", dataset).exists():
-        raise DataUnavailable("its features are not made here")
-    of.work.spec = OmegaConf.merge(of.work.spec, {"attack": None})
-    Checkpoint.stops = True
-    steps = first_steps(of.work, of.paths[0])
-    return {"first steps": (steps, CLOSE_TASK), "prices": (prices(of.work, of.paths[0]), CLOSE_PRICE)}
-
-
 def passes(cfg: DictConfig, name: str, args: argparse.Namespace) -> bool:
     """Print how far an entry moved; return whether no farther than it may, and then renew what is asked for."""
     of = result(cfg, name)
-    if args.quick:
-        found = quick(cfg, of, KEPT / name)
-        print(f"{name}:", *(f"{what}: {move}" for what, (move, _) in found.items() if move.tasks), flush=True)
-        return all(move.farthest <= most for move, most in found.values())
-    comparison = check(of, KEPT / name, args.units, args.only)
-    pairs = zip(of.paths, comparison.moves, strict=True)
-    lines = [f"{path}: {move}" for path, move in pairs if move.same < move.tasks]
-    print(f"{name}: {comparison}", *lines, sep="\n  ", flush=True)
-    if args.renew and comparison.move <= args.within:
+    if args.quick and of.work:
+        dataset = of.work.dataset
+        if dataset in cfg.features and not manifest.path_of("features", dataset).exists():
+            raise DataUnavailable("its features are not made here")
+        of.work.spec = OmegaConf.merge(of.work.spec, {"attack": None})
+        Checkpoint.stops = True
+        steps, priced = first_steps(of.work, of.paths[0]), prices(of.work, of.paths[0])
+        print(f"{name}: first steps: {steps}; prices: {priced}", flush=True)
+        return steps.farthest <= CLOSE_TASK and priced.farthest <= CLOSE_PRICE
+    comparison = check(of, KEPT / name, args.units if of.work or args.quick else len(of.kinds), args.only)
+    move, within = comparison.move, CLOSE_TASK if args.quick else args.within
+    sizes = (f"{column} {size:.3g}" for column, size in move.largest.items())
+    print(f"{name}: {comparison}", *sizes, sep="\n  ", flush=True)
+    if args.renew and move.farthest <= within:
         print(f"  {renew(of, comparison)} tasks of earlier code have the new keys", flush=True)
-    return comparison.move <= args.within
+    return move.farthest <= within
 
 
 @stage

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dplangevin.pipeline.plan import KEYS, RUN_COLUMNS, TABLES
-from dplangevin.reporting.read import COLUMNS, TEXT, by_seed
+from dplangevin.reporting.read import COLUMNS, TEXT
 
 NAN, INF = float("nan"), float("inf")
 EMPTY = {column: "" if column in TEXT else NAN for column in RUN_COLUMNS}
@@ -25,15 +25,12 @@ def scored(scores: Mapping[str, Sequence[float] | np.ndarray], **settings: Any) 
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def write_runs(root: Path, frame: pd.DataFrame, trained: bool = False) -> None:
-    """The rows of every folder, as root/<experiment>/<dataset>/*.csv. trained: with the files of trained networks."""
+def write_runs(root: Path, frame: pd.DataFrame) -> None:
+    """The rows of every folder, as root/<experiment>/<dataset>/*.csv."""
     for (experiment, dataset), rows in frame.groupby(["experiment", "dataset"]):
         folder = root / str(experiment) / str(dataset)
         folder.mkdir(parents=True, exist_ok=True)
         parts = {"runs": rows.drop_duplicates(KEYS)[RUN_COLUMNS], "scores": rows[TABLES["scores"]]}
-        if trained:
-            seeds = by_seed(rows)
-            parts |= {"curve": training_curve(seeds), "reliability": training_reliability(seeds)}
         for name, part in parts.items():
             part.to_csv(folder / f"{name}.csv", index=False, float_format="%.10g")
 
@@ -186,27 +183,4 @@ def finals() -> pd.DataFrame:
         final("tanh_pate", [0.3, 0.7, 0.93, 0.968, 0.97], BUDGETS, **queries),
         final("li2019_dp_sgd", [0.94, 0.97], [0.5, 8.0], seeds=1),
     ]
-    return pd.concat(frames, ignore_index=True)
-
-
-def training_curve(rows: pd.DataFrame, epochs: int = 20) -> pd.DataFrame:
-    """curve.csv: accuracies rising to those of the rows (one per seed), ε as the square root of the epoch."""
-    frames = []
-    for epoch in range(1, epochs + 1):
-        share = np.sqrt(epoch / epochs)
-        spent = {name: rows[name] * share for name in ("epsilon_add_remove", "epsilon_replace_one")}
-        accuracy = rows.accuracy - 0.3 * 0.5 ** (epoch / 2) * (1 + 0.1 * rows.seed)
-        frames.append(rows.assign(epoch=epoch, accuracy=accuracy, loss=0.2, **spent)[TABLES["curve"]])
-    return pd.concat(frames, ignore_index=True)
-
-
-def training_reliability(rows: pd.DataFrame) -> pd.DataFrame:
-    """reliability.csv: the average is a little over-confident, a single sample more so."""
-    frames = []
-    for number in range(3, 16):
-        for predictor, off in (("average", 0.02), ("single", 0.08)):
-            confidence = (number - 0.5) / 15
-            bins: dict[str, Any] = {"predictor": predictor, "bin": number, "confidence": confidence}
-            bins |= {"accuracy": confidence - off, "count": rows.seed + int(6e3 * 0.5 ** (15 - number)) + 5}
-            frames.append(rows.assign(**bins)[TABLES["reliability"]])
     return pd.concat(frames, ignore_index=True)

@@ -1,14 +1,12 @@
 """Loaders and analyses as their configuration has them, and the raw files that they read."""
 
 import hashlib
-import itertools
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
@@ -82,25 +80,3 @@ def real(key: str, folder: Path) -> None:
         fetch(key, [{**file, "urls": []} for file in node["files"]], folder, sources, archive)
     except DataUnavailable:
         pytest.skip(f"no folder in DATA_MIRROR has {key}")
-
-
-def torchvision_resnet18(width: int, classes: int, rng: np.random.Generator) -> dict[str, torch.Tensor]:
-    """Random values under the names and with the shapes of torchvision's state_dict, as written before 2018."""
-    shapes: dict[str, tuple[int, ...]] = {"conv1.weight": (width, 3, 7, 7)}
-    shapes |= {"fc.weight": (classes, 8 * width), "fc.bias": (classes,)}
-    norms, before = {"bn1": width}, width
-    for stage, block in itertools.product((1, 2, 3, 4), (0, 1)):
-        at, channels = f"layer{stage}.{block}", width * 2 ** (stage - 1)
-        norms |= {f"{at}.bn1": channels, f"{at}.bn2": channels}
-        shapes[f"{at}.conv1.weight"] = channels, before, 3, 3
-        shapes[f"{at}.conv2.weight"] = channels, channels, 3, 3
-        if before != channels:
-            norms[f"{at}.downsample.1"] = channels
-            shapes[f"{at}.downsample.0.weight"] = channels, before, 1, 1
-        before = channels
-    for name, channels in norms.items():
-        shapes |= {
-            f"{name}.{part}": (channels,) for part in ("weight", "bias", "running_mean", "running_var")
-        }
-    drawn = {name: rng.uniform(0.1 if "var" in name else -0.1, 0.2, of) for name, of in shapes.items()}
-    return {name: torch.from_numpy(values).float() for name, values in drawn.items()}

@@ -30,11 +30,7 @@ def row_loss(problem: Glm, theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
 def expected(network: Network, theta: Tensor, x: Tensor, y: Tensor, mask: Tensor, clip: float) -> Expected:
     seeds, batch = mask.shape
     x, y = x.expand(seeds, *x.shape[1:]), y.expand(seeds, batch)
-    gradient, loss, norm = (
-        torch.zeros_like(theta),
-        theta.new_zeros(seeds, batch),
-        theta.new_zeros(seeds, batch),
-    )
+    gradient, (loss, norm) = torch.zeros_like(theta), theta.new_zeros(2, seeds, batch)
     for s in range(seeds):
         module = with_parameters(network.module, theta[s])
         for i in mask[s].nonzero()[:, 0].tolist():

@@ -36,7 +36,14 @@ def experiment(
     exact, public = (None if path is None else File.at(path) for path in (posterior, weights))
     given = sweeps.Inputs(File.at(data), exact, public)
     keys = sweeps.sweep(sweeps.SweepTasks(cfg, name, dataset, given, kept.folder), kept)
-    return {path.stem: frame(text) for path, (text, _) in zip(kept.paths, kept.tables(keys), strict=True)}
+    return {name: frame(text) for name, text in texts(kept, keys).items()}
+
+
+def texts(kept: Store, keys: list[str]) -> dict[str, str]:
+    """The tables of finished units by name, without results."""
+    tables = zip(*(kept.find(key) or () for key in keys), strict=True)
+    joined = ("".join([f"{table[0].header}\n", *(rows.text for rows in table)]) for table in tables)
+    return dict(zip((path.stem for path in kept.paths), joined, strict=True))
 
 
 def frame(text: str) -> pd.DataFrame:
@@ -47,5 +54,5 @@ def frame(text: str) -> pd.DataFrame:
 
 def analysis(spec: DictConfig, seed: int, units: Path) -> pd.DataFrame:
     kept = Store(units / "absent.csv", units, EXACT)
-    ((text, _),) = kept.tables(analyses.run(plain(spec), seed, kept))
+    (text,) = texts(kept, analyses.run(plain(spec), seed, kept)).values()
     return pd.read_csv(io.StringIO(text))

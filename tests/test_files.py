@@ -1,9 +1,10 @@
+import errno
 import pickle
 from pathlib import Path
 
 import pytest
 
-from dplangevin.files import Checkpoint, ExistingFile
+from dplangevin.files import Checkpoint, ExistingFile, atomic_path
 
 
 def test_a_file_that_is_here_is_its_content_elsewhere(tmp_path: Path) -> None:
@@ -40,3 +41,12 @@ def test_written_only_when_time_has_passed(tmp_path: Path, monkeypatch: pytest.M
     assert checkpoint.load() == {"step": 2}
     checkpoint.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("number", "named"), [(errno.ENOSPC, True), (errno.EACCES, False)])
+def test_advice_keeps_the_error_that_it_is_for(tmp_path: Path, number: int, named: bool) -> None:
+    first = OSError(number, "no")
+    with pytest.raises(OSError, match="no") as found, atomic_path(tmp_path / "a"):
+        raise first
+    assert found.value.__cause__ is (first if named else None)
+    assert ("free some space" in str(found.value)) is named

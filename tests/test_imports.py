@@ -3,10 +3,8 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-
+from checkout import ROOT
 
 LIGHT = """
 import sys

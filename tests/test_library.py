@@ -256,10 +256,8 @@ def test_shuffled_epochs_have_no_price_for_added_records() -> None:
 
 def test_the_price_of_the_last_iterate_is_for_replaced_records() -> None:
     """For added ones all iterates are cheaper here, which bounds nothing of replaced ones."""
-    learner, known = (
-        DpSgldRyffel2022(sampling=Sampling("subset", batch=1000, epochs=1), noise_std=0.002, l2=0.01),
-        facts(1000, 5),
-    )
+    full, known = Sampling("subset", batch=1000, epochs=1), facts(1000, 5)
+    learner = DpSgldRyffel2022(sampling=full, noise_std=0.002, l2=0.01)
     added, replaced = (price(learner, known, HALF, kind) for kind in ("add_remove", "replace_one"))
     assert added["epsilon_proven"] < added["epsilon_last"] == replaced["epsilon_last"]
     assert replaced["epsilon_last"] <= replaced["epsilon_proven"]
@@ -280,9 +278,8 @@ def test_answers_hold_no_rows_and_can_be_kept() -> None:
     torch.testing.assert_close(answers[0].predict(X), torch.stack(each).mean(0))
     for answer in answers + learn("ops", made(), HALF, 0):
         kept = pickle.loads(pickle.dumps(answer))
-        assert (
-            kept.theta.untyped_storage().nbytes() == answer.theta.nbytes
-        )  # one draw, not the sampler's others
+        # one draw, not the sampler's others
+        assert kept.theta.untyped_storage().nbytes() == answer.theta.nbytes
         assert torch.equal(kept.predict(X), answer.predict(X))
         assert kept.price() == answer.price()
         held = [value for value in vars(answer.model).values() if isinstance(value, torch.Tensor)]
@@ -309,9 +306,6 @@ def test_what_cannot_be_is_refused() -> None:
         price(Greedy(), made(), HALF)
 
 
-UNBUDGETED = ("nonprivate", "sgd", "sghmc", "sgld")
-
-
 def test_a_chain_that_diverges_is_named() -> None:
     steep = Sgd(step=1e30, unit="absolute", sampling=Sampling("full", epochs=40))
     (answer,) = learn(steep, made(loss="huber", label_bound=1.0), Budget(math.inf, 0.0), 0)
@@ -334,7 +328,7 @@ def test_prices_need_no_data_and_are_those_of_the_answer() -> None:
         )
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in UNBUDGETED])
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method().budgeted])
 def test_calibrated_methods_have_the_price_that_is_asked(name: str) -> None:
     known, target = facts(1000, 3, public=1000), Budget(2.0, DELTA)
     budget = budget_for(name, known, target)

@@ -102,9 +102,8 @@ def test_every_public_name_has_a_place_and_its_source(site: Path, pages: dict[st
         page, _, anchor = link.partition("#")
         assert anchor in pages[f"docs/api/{page}"].ids, name
         source = f"../../_modules/{anchor.rpartition('.')[0].replace('.', '/')}.html#{there(name)}"
-        assert name == "METHODS" or source in pages[f"docs/api/{page}"].links, (
-            name
-        )  # a constant has no source link
+        if name != "METHODS":  # a constant has no source link
+            assert source in pages[f"docs/api/{page}"].links, name
     rooms = "attacks", "methods", "privacy", "problems", "samplers"
     modules = [path for room in rooms for path in (ROOT / "src/dplangevin" / room).rglob("*.py")]
     for path in modules:

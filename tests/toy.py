@@ -133,8 +133,8 @@ def of(name: str, *methods: str) -> DictConfig:
     return config(*methods) if name == "rows" else on_features() if name == "features" else of_networks()
 
 
-def write(folder: Path, name: str = "rows") -> Path:
-    """Prepared data of a data set: `rows`, `features` or `images`."""
+def write(folder: Path, name: str = "rows", shape: tuple[int, ...] = (1, 8, 8), classes: int = K) -> Path:
+    """Prepared data of a data set: `rows`, `features`, or else images."""
     rng, path = np.random.default_rng(0), folder / f"{name}.npz"
     if name == "rows":
         table = rng.normal(size=(1, 300, 4))
@@ -142,13 +142,13 @@ def write(folder: Path, name: str = "rows") -> Path:
         meta: dict[str, Any] = {"name": name, "row_norm_bound": 3.0}
         Dataset(table[:, :200], y[:, :200], table[:, 200:], y[:, 200:], meta).save(path)
         return path
-    labels, meta = rng.integers(0, K, N + 60), {"name": name, "classes": K}
+    labels, meta = rng.integers(0, classes, N + 60), {"name": name, "classes": classes}
     if name == "features":
         x: np.ndarray = (rng.normal(size=(N + 60, 5)) + 3 * np.eye(K, 5)[labels]).astype(np.float32)
         public = {"norm_mean": 3.0, "norm_q99": 4.0, "norm_max": 5.0}
         meta["public"] = {"set": "others", "images": 9, **public}
     else:
-        x = rng.integers(0, 100, (N + 60, 1, 8, 8))
+        x = rng.integers(0, 100, (N + 60, *shape))
         x[np.arange(N + 60), :, :, 2 * labels] += 150  # a bright column says the class
         x = x.astype(np.uint8)
     Dataset.from_arrays(x[:N], labels[:N], x[N:], labels[N:], meta).save(path)

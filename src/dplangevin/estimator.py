@@ -122,7 +122,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             numbers = [budget.epsilon, budget.delta, float(self.row_bound)]
             own: Any = method
             if not isinstance(method, str):  # by names: pickle finds no class that a function defines
-                own = [type(method).__module__, type(method).__qualname__, method.__getstate__()]
+                fields = [*method] if isinstance(method, tuple) else method.__getstate__()
+                own = [type(method).__module__, type(method).__qualname__, fields]
             inputs = joblib.hash([rows, numbers, [*map(str, problem.names)], own])
             rng = random.generator(seed, f"fit {inputs}")
         (self.answer_,) = learn(method, problem, budget, rng, device=self.device)

@@ -7,13 +7,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import torch
-from dp_accounting import (
-    ComposedDpEvent,
-    DpEvent,
-    GaussianDpEvent,
-    NoOpDpEvent,
-    SelfComposedDpEvent,
-)
+from dp_accounting import ComposedDpEvent, DpEvent, GaussianDpEvent, NoOpDpEvent, SelfComposedDpEvent
 from quick import sample
 from sampled_steps import poisson, without_replacement
 from scipy.stats import ks_2samp, kstest, norm

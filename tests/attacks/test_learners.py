@@ -103,8 +103,7 @@ def releases(name: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "many"),
-    [("laplace_sum", 40), *(pytest.param(name, 200, marks=MINUTES) for name in RIGHT)],
+    ("name", "many"), [("laplace_sum", 40), *(pytest.param(name, 200, marks=MINUTES) for name in RIGHT)]
 )
 def test_a_right_learner_is_not_accused(name: str, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "drawn_each", releases(name))

@@ -40,8 +40,8 @@ DELTA = 1e-4
 # less where the sentence of the analysis says why
 STRENGTH = {
     "dp_sgfs": 0.5,
-    "pate": 0.6,
     "dp_sgld_ryffel2022 minibatches": 0.5,
+    "pate": 0.6,
     "hybrid": 0.65,
     "hybrid_sgld": 0.65,
 }

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from loading import torchvision_resnet18
 from omegaconf import DictConfig
 from torch import nn
 
@@ -41,6 +40,14 @@ def convolution(
     return (x - mean) / (var + 1e-5).sqrt() * scale + shift
 
 
+def weights(module: nn.Module, rng: np.random.Generator) -> dict[str, torch.Tensor]:
+    """Random values of the shapes of a network's parameters and statistics, by name."""
+    return {
+        name: torch.from_numpy(rng.uniform(0.1 if "var" in name else -0.1, 0.2, tuple(value.shape))).float()
+        for name, value in module.state_dict().items()
+    }
+
+
 MEAN, STD = [0.4914, 0.4822, 0.4465], [0.2023, 0.1994, 0.2010]  # of CIFAR, in the code of ryffel2022
 
 
@@ -66,13 +73,8 @@ def test_fusing_refuses_what_it_cannot_do(backbone: Backbone) -> None:
 def test_resnet20_by_formula(entry: Entry, rng: np.random.Generator) -> None:
     """The network written out from the description of its weights, with functions only."""
     module = network(entry("resnet20_cifar100"))
-    w = {
-        name: torch.from_numpy(rng.uniform(0.1 if "var" in name else -0.1, 0.2, tuple(value.shape))).float()
-        for name, value in module.state_dict().items()
-    }
+    w, f = weights(module, rng), nn.functional
     set_weights(module, {name: value.numpy() for name, value in w.items()})
-    f = nn.functional
-
     conv = partial(convolution, w)
     image = pixels(rng, 2)
     x = standardised(image, [0.507, 0.487, 0.441], [0.267, 0.256, 0.276])
@@ -99,13 +101,8 @@ def test_the_layout_of_alexnet(entry: Entry) -> None:
     x = standardised(image, MEAN, STD)
     with torch.no_grad():
         given = module.features(module.inputs(image))
-        for at, stride, padding, pooled in (
-            (0, 4, 5, 1),
-            (3, 1, 2, 1),
-            (6, 1, 1, 0),
-            (8, 1, 1, 0),
-            (10, 1, 1, 1),
-        ):
+        layers = (0, 4, 5, 1), (3, 1, 2, 1), (6, 1, 1, 0), (8, 1, 1, 0), (10, 1, 1, 1)
+        for at, stride, padding, pooled in layers:
             weight, bias = w[f"convolutions.{at}.weight"], w[f"convolutions.{at}.bias"]
             x = f.conv2d(x, weight, bias, stride, padding).relu()
             x = f.max_pool2d(x, 2, 2) if pooled else x
@@ -119,11 +116,14 @@ def test_resnet18_by_formula_with_weights_of_torchvision(
 ) -> None:
     """The network written out under torchvision's names, its stem in the order of the authors of ryffel2022: pooling
     before the ReLU, which is the same function."""
-    w, f = torchvision_resnet18(4, 100, rng), nn.functional
+    module, f = network(entry("resnet18_cifar100", {"width": 4})), nn.functional
+    w = {  # as written before 2018: parameters, and no counts of batches
+        name.replace("shortcut", "downsample").replace("linear", "fc"): value
+        for name, value in weights(module, rng).items()
+        if "batches" not in name
+    }
     torch.save({name: nn.Parameter(value) for name, value in w.items()}, tmp_path / "w.pth")
-    module = network(entry("resnet18_cifar100", {"width": 4}))
     set_weights(module, resnet18.from_torchvision(tmp_path, "w.pth"))
-
     conv = partial(convolution, w)
     image = pixels(rng, 2)
     x = standardised(image, MEAN, STD)
@@ -133,7 +133,8 @@ def test_resnet18_by_formula_with_weights_of_torchvision(
             at, stride = f"layer{stage}.{block}", 2 if stage > 1 and block == 0 else 1
             inner = conv(conv(x, f"{at}.conv1", f"{at}.bn1", stride).relu(), f"{at}.conv2", f"{at}.bn2")
             down = f"{at}.downsample"
-            x = (inner + (conv(x, f"{down}.0", f"{down}.1", stride) if f"{down}.0.weight" in w else x)).relu()
+            x = (inner + (conv(x, f"{down}.0", f"{down}.1", stride) if stride > 1 else x)).relu()
+    assert sum("downsample" in name for name in w) == 3 * 5  # no other has one
     expected = x.mean((2, 3)) @ w["fc.weight"].T + w["fc.bias"]
     with torch.no_grad():
         found = module.eval()(module.inputs(image))

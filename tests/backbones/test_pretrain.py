@@ -25,17 +25,9 @@ ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
 BFLOAT16: bool = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # else torch's convolutions end the process
 PLAN = Pretraining(
-    epochs=6,
-    batch=20,
-    step_size=0.05,
-    momentum=0.9,
-    weight_decay=5e-4,
-    label_smoothing=0.1,
-    padding=2,
-    flip=True,
-    bfloat16=False,
-    held_out=0,
-)
+    epochs=6, batch=20, step_size=0.05, momentum=0.9, weight_decay=5e-4, label_smoothing=0.1, padding=2, flip=True,
+    bfloat16=False, held_out=0,
+)  # fmt: skip
 
 
 def toy(n: int = 90, m: int = 60) -> Dataset:

@@ -217,11 +217,7 @@ def test_noise_is_another_on_other_rows_or_settings(here: Path) -> None:
 def test_the_config_of_a_method_makes_it() -> None:
     for make in METHODS.values():
         assert instantiate(config_of(make())) == make()
-
-
-def test_a_method_of_ones_own_keeps_numbers_of_numpy_as_its_class_has_them() -> None:
-    """The config of a number of numpy without its value makes 0: no noise."""
-    given = Stated(event=lambda: None, delta=np.sqrt(4.0))
+    given = Stated(event=lambda: None, delta=np.sqrt(4.0))  # numpy's class alone makes 0: no noise
     assert config_of(given)["delta"] == 2.0
     cfg = asking(1).config({}, {"a": given, "b": OfPersons(given, 3)}, {"a": [1], "b": [1]}, 100).method
     assert [*cfg.a] == [*cfg.b.method] == ["_target_"]
@@ -338,11 +334,7 @@ def test_methods_of_ones_own_one_that_fails_and_hollow_results_that_are_never_be
     done = compare(*ASKED, *own, methods=methods)
     assert done.exit_code == 0, done.output
     printed = " ".join(done.output.split())
-    for said in (
-        "Unlucky: RuntimeError: out of luck",
-        "Flat: ",
-        "Early: ε = 1: TypeError: ",
-    ):
+    for said in ("Unlucky: RuntimeError: out of luck", "Flat: ", "Early: ε = 1: TypeError: "):
         assert said in printed
     assert set(read.read_runs(["out"], root=here).method) == {*methods.split(","), "MyMethod"}
     assert "Shown but not trusted: 1 (†)" in printed

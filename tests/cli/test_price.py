@@ -74,10 +74,8 @@ def test_a_gaussian_mechanism_costs_its_closed_form(adjacency: str, sensitivity:
 
 
 def test_a_person_costs_as_many_rows_of_gaussian_noise() -> None:
-    found, alone = (
-        document(f"price {GAUSSIAN} --noise 4 --rows-per-person 2"),
-        document(f"price {GAUSSIAN} --noise 2"),
-    )
+    found = document(f"price {GAUSSIAN} --noise 4 --rows-per-person 2")
+    alone = document(f"price {GAUSSIAN} --noise 2")
     for of in found["more"]:
         assert of["epsilon"] == pytest.approx(epsilon(alone, "tight", of["adjacency"]))
     (loose, _) = document("price --method ops --epsilon 1 --records 500 --rows-per-person 2")["more"]
@@ -85,9 +83,7 @@ def test_a_person_costs_as_many_rows_of_gaussian_noise() -> None:
 
 
 @pytest.mark.parametrize(("delta", "batch", "warned"), [("0.0099", 10, False), ("0.01", 30, True)])
-def test_a_delta_that_a_published_record_meets_and_rounded_epochs_are_named(
-    delta: str, batch: int, warned: bool
-) -> None:
+def test_a_delta_that_is_met_and_rounded_epochs_are_named(delta: str, batch: int, warned: bool) -> None:
     done = run(f"price --records 100 --batch {batch} --noise 2 --epochs 1 --delta {delta}")
     assert done.exit_code == 0
     assert ("Warning\n  delta 0.01 is not below 1/100: a method" in done.stdout) is warned
@@ -169,11 +165,8 @@ def test_the_attack_is_below_the_price_and_no_less_than_a_known_part_of_it(
     in_a_ball = "price --method dp_sgld_ryffel2022 --epsilon 4 --records 500 --set radius=.5"
     found = document(f"{in_a_ball} --set sampling.epochs=30 --set sampling.batch=500 --attack")
     *_, bound = found["more"]
-    assert (
-        0.2 * epsilon(found, "tight", "replace_one")
-        < bound["epsilon"]
-        < epsilon(found, "tight", "replace_one")
-    )
+    price = epsilon(found, "tight", "replace_one")
+    assert 0.2 * price < bound["epsilon"] < price
     assert bound["name"] == "worst pair: 20,000 runs on each data set"
 
 
@@ -230,7 +223,7 @@ FULL = f"price {STEPS} --noise 1.1"
         ("price --method ops --epsilon 1 --records 99 --set teachers=1", "no setting 'teachers'; it has bound,"),
         (f"{DP_SGD} --steps 9", "--steps is for Gaussian steps; of a method --set says it"),
         ("price --method ops --epsilon 1 --records 99 --set radios=1", "did you mean radius"),
-        ("price --method ops --epsilon 1 --records 99 --set radius=.nan", "ops.radius = nan: must be a number"),
+        ("price --method ops --epsilon 1 --records 99 --set radius=.nan", "ops: radius must be positive and finite, not nan"),
         ("price --method ops --epsilon 1 --records 99 --set radius='1'", "'1': Input should be a valid number"),
         ("price --method ops --epsilon 1 --records 99 --set radius=[", "--set radius=[: '[' cannot be read"),
         ("price --method pate --epsilon 1 --records 999", "--public-rows missing"),

@@ -128,7 +128,7 @@ def test_what_is_wrong_is_named_with_its_place(
 def test_an_entry_out_of_its_domain_is_refused_before_anything_is_read(
     change: dict[str, Any], message: str
 ) -> None:
-    (fault,) = validate.check(loader(**change), key="loader")
+    (fault,) = validate.check(loader(**change), key="loader.")
     assert re.search(message, fault), fault
 
 

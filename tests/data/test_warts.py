@@ -106,11 +106,7 @@ WARTS = [
     Wart("a separator of two", csv(), "--delimiter ,,", error="delimiter = ',,' must be one character"),
     Wart("an unknown separator", csv(mark="~"), error="no column 'y' in the header: there are x~w~y: give the character between its names by --delimiter"),
     Wart("a note to Excel", "sep=,\n" + csv(), error="line 2: 3 values, expected 2"),
-    Wart(
-        "values with line ends",
-        csv(w=put(TEXTS, '"A\nB"', '"A\nB"')),
-        features=["x", "w=A", "w=A\nB", "w=B", "w=C", "bias"],
-    ),
+    Wart("values with line ends", csv(w=put(TEXTS, '"A\nB"', '"A\nB"')), features=["x", "w=A", "w=A\nB", "w=B", "w=C", "bias"]),
     Wart("doubled quotes", csv(w=put(TEXTS, '"a ""b"""')), features=["x", "w=A", "w=B", "w=C", 'w=a "b"', "bias"]),
     Wart("an inch mark", csv(w=put(TEXTS, '5" pipe')), features=["x", 'w=5" pipe', "w=A", "w=B", "w=C", "bias"]),
     Wart("a quote that stays open", csv(w=put(TEXTS, '"A')), error="line 4: unexpected end of data: is a quote never closed"),

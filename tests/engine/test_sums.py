@@ -113,12 +113,8 @@ def test_layers_without_parameters(layer):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_linear_layers(bias):
+def test_linear_layers_also_along_the_last_axis(bias, form):
     compare(network_of(nn.Flatten(), nn.Linear(12, 5, bias=bias), nn.Tanh(), shape=(1, 3, 4)))
-
-
-@pytest.mark.parametrize("bias", [True, False])
-def test_linear_layers_along_the_last_axis(bias, form):
     compare(network_of(nn.Linear(4, 5, bias=bias), nn.Tanh(), nn.Conv2d(2, 2, 2), shape=(2, 3, 4)), seeds=2)
 
 

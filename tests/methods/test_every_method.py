@@ -111,18 +111,10 @@ REFUSED = [(name, of) for name in METHODS for of in PROBLEMS if not defined(name
 
 # One method for each way through the code: the fused step, the loop with a momentum, each kernel of a method's own, a
 # network from scratch, a pretrained one, a perturbed fit, a posterior sample, two releases and a vote
-PATHS = {
-    ("dp_sgd", "softmax"),
-    ("dp_gd", "logistic"),
-    ("dp_sghmc", "huber"),
-    ("dp_sgfs", "logistic"),
-    ("dpvi", "logistic"),
-    ("dp_sgld_li2019", "network"),
-    ("dp_sgd", "block"),
+PATHS = {("dp_sgd", "softmax"), ("dp_sghmc", "huber"), ("dp_sgld_li2019", "network"), ("dp_sgd", "block")}
+PATHS |= {
     ("objpert", "huber"),
-    ("ops", "logistic"),
-    ("hybrid", "logistic"),
-    ("pate", "logistic"),
+    *((of, "logistic") for of in ("dp_gd", "dp_sgfs", "dpvi", "ops", "hybrid", "pate")),
 }
 
 

@@ -14,11 +14,7 @@ ROUNDING = 0.0005
 CASES = [  # experiment/dataset/run, variant, accuracies by epsilon
     ("wang2015/adult/nonprivate", "", {math.inf: 0.852}),
     ("wang2015/adult/ops", "", {0.1: 0.784, 1.0: 0.833, 10.0: 0.846}),
-    (
-        "wang2015_sensitivity/adult/ops",
-        "bound=range;radius=10.0",
-        {0.1: 0.804, 1.0: 0.840, 10.0: 0.848},
-    ),
+    ("wang2015_sensitivity/adult/ops", "bound=range;radius=10.0", {0.1: 0.804, 1.0: 0.840, 10.0: 0.848}),
     (
         "wang2015_sensitivity/adult/objpert",
         "adjacency=add_remove;ridge=0.01",

@@ -144,9 +144,8 @@ def test_diverged_repeats_are_left_out() -> None:
     found = statistics.compare(statistics.difference(line, other, "promised"))
     assert found.interval.mean == pytest.approx(0.125)
     assert (found.repeats, found.above) == (2, [])  # two repeats are left, at every epsilon
-    worse = accuracy_rows(
-        "c", {e: [0.3 if e < 1 else 0.71] * 6 for e in EPSILONS}
-    )  # behind where it does not diverge
+    # behind where it does not diverge
+    worse = accuracy_rows("c", {e: [0.3 if e < 1 else 0.71] * 6 for e in EPSILONS})
     worse.loc[worse.epsilon.eq(0.1) & worse.seed.ge(2), "value"] = math.nan
     assert statistics.compare(statistics.difference(worse, other, "promised")).interval.mean < 0
     with pytest.raises(statistics.NoCommonRange, match="diverged"):
@@ -203,18 +202,6 @@ def test_trusted_rows_have_their_guarantee_and_all_chains(runs: pd.DataFrame) ->
 def test_summary_refuses_a_run_listed_twice(runs: pd.DataFrame) -> None:
     with pytest.raises(ValueError, match="listed twice"):
         statistics.summary(pd.concat([runs, runs.head(1)]))
-
-
-def test_power_law_is_that_of_polyfit() -> None:
-    x, error = np.array([10.0, 100.0, 1000.0, 10000.0]), 0.01
-    value = 3 * x**-0.5 * (1 + error * np.array([1, -1, 1, -1]))
-    rows = pd.DataFrame(
-        {"x": x, "value": value, "low": value * (1 - 1.96 * error), "high": value * (1 + 1.96 * error)}
-    )
-    found = statistics.power_law(rows, "x")
-    (slope, _), cov = np.polyfit(np.log(x), np.log(value), 1, w=np.full(4, 1 / error), cov="unscaled")
-    assert found.mean == pytest.approx(slope, abs=1e-4)
-    assert found.high - found.low == pytest.approx(2 * 1.96 * cov[0, 0] ** 0.5, rel=1e-3)
 
 
 def test_welch_is_that_of_scipy(rng: np.random.Generator) -> None:

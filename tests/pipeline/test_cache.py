@@ -105,11 +105,11 @@ def test_a_damaged_task_is_computed_again(
     store.keep("u", frame(0.5))
     assert store.find("u") == [Rows("x,text", '0.5,"a, b"\n')]
     if content is None:
-        (tmp_path / "u.ops.json").unlink()  # killed before it was finished
+        (tmp_path / "u.ops.units.json").unlink()  # killed before it was finished
     else:
         (tmp_path / "u.ops.csv").write_bytes(content)
     assert store.find("u") is None
-    assert ("u.ops.csv is damaged: computed again" in capsys.readouterr().err) == (content is not None)
+    assert ("u.ops.csv or u.ops.units.json is damaged" in capsys.readouterr().err) == (content is not None)
 
 
 def test_recompute_takes_nothing_from_results(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +236,7 @@ def test_an_edit_during_a_task_changes_no_hash(tmp_path: Path, monkeypatch: pyte
     code.package_hash.cache_clear()
     executor.attempted(edited.write_text, 0, "X = 2\n")
     code.package_hash.cache_clear()
-    assert code._tree_hash(edited) == code._tree_hash(left)
+    assert code._read("dplangevin.edited", edited) == code._read("dplangevin.left", left)
 
 
 RUN = """
@@ -259,7 +259,7 @@ inputs = sweep.Inputs(File.at(toy.write(folder, data)))
 store = Store(paths, folder / "units")
 store.write(sweep.sweep(sweep.SweepTasks(cfg, "toy", data, inputs, store.folder), store))
 names = "pipeline.environment", "pipeline.config", "pipeline.schema", "pipeline.lock", "pipeline.validate"
-names += "pipeline", "text", "data.yaml_file"
+names += "pipeline.cache", "pipeline.code", "pipeline.executor", "files", "pipeline", "text", "data.yaml_file"
 composing = {"dplangevin", *(f"dplangevin.{name}" for name in names)}
 print(sorted(loaded() - static - composing))
 """

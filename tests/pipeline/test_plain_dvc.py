@@ -194,12 +194,12 @@ def test_the_figure_of_the_readme_is_made_in_a_fresh_clone_without_a_network(tmp
     assert done.returncode == 0, done.stderr
     ran = re.findall("^Running stage '(.*)'", done.stdout, re.MULTILINE)
     assert sorted(ran) == ["code", "prepare@adult", "render@li2019_decreasing", "run@li2019_decreasing-adult"]
-    assert "Exhibits: 1 of 1 made now." in done.stdout
+    assert "Nothing failed." in done.stdout
     for place in ("raw", "processed", "bundled"):
         shutil.rmtree(clone / "data" / place)
     done = run(clone, *command.split(), **off)
     assert done.returncode != 0
-    assert "Exhibits: 0 of 1 made now." in done.stdout
+    assert "DVC names above what failed." in done.stdout
     assert "run@li2019_decreasing-adult: data/raw/adult/adult.data is not available" in done.stderr
 
 

@@ -76,11 +76,8 @@ def test_distances_coordinate_by_coordinate() -> None:
     assert found["predictive_gap"].tolist() == [pytest.approx([0.4] * 2)] * 2
     for r in range(2):
         for e in range(2):
-            draws, mean, covariance = (
-                theta[r, e].double().numpy(),
-                exact.mean[r].numpy(),
-                exact.covariance[r].numpy(),
-            )
+            draws = theta[r, e].double().numpy()
+            mean, covariance = exact.mean[r].numpy(), exact.covariance[r].numpy()
             squares = [(draws[:, j].mean() - mean[j]) ** 2 / covariance[j, j] for j in range(3)]
             assert float(found["mean_distance"][r, e]) == pytest.approx(np.sqrt(np.mean(squares)))
             gap = np.linalg.norm(np.cov(draws.T) - covariance) / np.linalg.norm(covariance)

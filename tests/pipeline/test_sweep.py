@@ -375,11 +375,8 @@ def test_an_edit_of_prices_trains_nothing_again(
     cfg = toy.of(name, "dp_sgd", "objpert", "sgld")
     if name == "rows":
         unit(cfg).experiment.toy.settings = {"sgld": {**SGLD, "step": 1e30, "unit": "absolute"}}
-    data, results = (
-        toy.write(tmp_path, name),
-        [tmp_path / f"r/{t}.csv" for t in sweeps.tables(cfg.experiment.toy)],
-    )
-    inputs = sweeps.Inputs(File.at(data))
+    inputs = sweeps.Inputs(File.at(toy.write(tmp_path, name)))
+    results = [tmp_path / f"r/{table}.csv" for table in sweeps.tables(cfg.experiment.toy)]
 
     def written(folder: str, paths: list[Path]) -> list[bytes]:
         store = Store(paths, tmp_path / folder)

@@ -24,12 +24,7 @@ PAGE = (ROOT / "docs/pipeline.md").read_text()
 def varied(vary: dict[str, Any], *methods: str) -> DictConfig:
     cfg = toy.config(*(methods or ("objpert",)))
     cfg.experiment.toy.update(
-        {
-            "scalings": ["unit"],
-            "vary": vary,
-            "epsilons": {"rows": [1.0]},
-            "datasets": ["rows"],
-        }
+        {"scalings": ["unit"], "vary": vary, "epsilons": {"rows": [1.0]}, "datasets": ["rows"]}
     )
     return cfg
 

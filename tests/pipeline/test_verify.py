@@ -64,7 +64,7 @@ def test_units_get_the_keys_of_the_code_and_say_why(made: verify.Result, tmp_pat
     assert verify.renew(made, found._replace(again={})) == 10  # those that were computed stay so
     far, near = (verify.Move(1, 0, {"accuracy": size}) for size in (0.5, 0.25))
     for move in (far, near):  # the entry of the computation stays, and the largest move is never lost
-        verify.renew(made, found._replace(moves=[move]))
+        verify.renew(made, found._replace(move=move))
         (renewed,) = {rows.renewed for rows in listed(made.paths[0]).values()} - {""}
         assert largest(renewed) == 0.5
         assert all(re.match("2[0-9-]{9}", rows.made) for rows in listed(made.paths[0]).values())
@@ -80,7 +80,7 @@ def test_rows_that_come_out_others_are_found(made: verify.Result, tmp_path: Path
     beside(path).write_text(listing(list(there), parts))
     found = verify.check(made, tmp_path / "again", 1)
     assert str(found).startswith("2 of 12 tasks computed again, moved by at most ")
-    assert [move.largest for move in found.moves] == [{}, {"accuracy": found.move}]
+    assert found.move.largest == {"accuracy": found.move.farthest}
     verify.renew(made, found)  # as --within asks for
     assert {rows.renewed for rows in listed(path).values()} == {f"code changed since; {found}"}
     made.kinds.pop()

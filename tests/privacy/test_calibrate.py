@@ -4,11 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 import pytest
-from dp_accounting import (
-    DpEvent,
-    GaussianDpEvent,
-    NonPrivateDpEvent,
-)
+from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampled_steps import poisson

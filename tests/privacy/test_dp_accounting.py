@@ -3,11 +3,7 @@
 import math
 
 import pytest
-from dp_accounting import (
-    ComposedDpEvent,
-    GaussianDpEvent,
-    NeighboringRelation,
-)
+from dp_accounting import ComposedDpEvent, GaussianDpEvent, NeighboringRelation
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from sampled_steps import poisson
@@ -49,10 +45,10 @@ def test_rdp_takes_our_multiplier() -> None:
 @pytest.mark.parametrize(
     ("rate", "multiplier", "count"),
     [
-        (0.00256, 1.0, 2000),
+        (3e-3, 1.0, 2000),
         (0.1, 3.0, 100),
         (0.9, 2.0, 5),
-        (0.0021, 3.18, 9375),
+        (2.1e-3, 3.18, 9375),
         (0.01, 1.5, 1000),
         (1.0, 2.0, 1),
     ],

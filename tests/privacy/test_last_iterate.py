@@ -134,10 +134,7 @@ def planned_by_slsqp(event: LangevinDpEvent) -> float:
             out.append(z)
         return np.array(out)
 
-    limits = [
-        {"type": "ineq", "fun": lambda a: gaps(a)[:-1]},
-        {"type": "eq", "fun": lambda a: gaps(a)[-1:]},
-    ]
+    limits = [{"type": "ineq", "fun": lambda a: gaps(a)[:-1]}, {"type": "eq", "fun": lambda a: gaps(a)[-1:]}]
     options = {"ftol": 1e-14, "maxiter": 500}
     found = minimize(lambda a: (a**2 / v).sum(), s, constraints=limits, method="SLSQP", options=options)
     return math.sqrt(found.fun)

@@ -32,8 +32,7 @@ def random_steps() -> list[tuple[float, float, float]]:
 
 
 @pytest.mark.parametrize(
-    ("price", "exact"),
-    [(profiles.sampled_epsilon, removal), (profiles.replaced_epsilon, replacement)],
+    ("price", "exact"), [(profiles.sampled_epsilon, removal), (profiles.replaced_epsilon, replacement)]
 )
 def test_one_sampled_step_is_never_below_60_digits(
     price: Callable[[float, float, float], float], exact: Callable[[mpf, mpf, mpf], mpf]

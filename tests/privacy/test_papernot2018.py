@@ -19,14 +19,8 @@ from dplangevin.privacy.accountants.papernot2018 import Papernot2018, Run, Setti
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import PateDpEvent
 
-VOTES = [
-    ((20, 0), 4.0),
-    ((12, 5, 3), 3.0),
-    ((20, 1, 1), 5.0),
-    ((40, 0), 6.0),
-    ((10, 10), 3.0),
-    ((40, 5, 0), 8.0),
-]
+VOTES: list[tuple[tuple[int, ...], float]] = [((20, 0), 4.0), ((40, 0), 6.0), ((10, 10), 3.0)]
+VOTES += [((12, 5, 3), 3.0), ((20, 1, 1), 5.0), ((40, 5, 0), 8.0)]
 ORDERS = [1.5, 2.0, 4.0, 8.0, 16.0]
 
 

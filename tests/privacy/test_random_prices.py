@@ -75,15 +75,7 @@ FIELDS: dict[type[DpEvent], tuple[st.SearchStrategy[Any], ...]] = {
     # pairs of sizes and of curvatures, which are in order
     SampledWithoutReplacementDpEvent: (sizes, gaussians),
     events.FisherScoringDpEvent: (sizes, steps, some),
-    LangevinDpEvent: (
-        sizes,
-        steps,
-        some,
-        some,
-        some,
-        st.lists(some, min_size=2, max_size=2).map(sorted),
-        small,
-    ),
+    LangevinDpEvent: (sizes, steps, some, some, some, st.tuples(some, some).map(sorted), small),
     ComposedDpEvent: (several.flatmap(lambda of: st.just([SelfComposedDpEvent(each, 7) for each in of])),),
     events.NearbyDpEvent: (one, total),
     RepeatAndSelectDpEvent: (one, st.floats(1.01, 60.0), st.sampled_from([0.0, 0.3, 1.0, 3.0, math.inf])),

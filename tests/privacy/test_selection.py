@@ -1,16 +1,11 @@
 """The price of the best of a random number of runs, against the exact law of such releases and other people's code."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
-from dp_accounting import (
-    DpEvent,
-    GaussianDpEvent,
-    PoissonSampledDpEvent,
-    SelfComposedDpEvent,
-)
+from checkout import ROOT
+from dp_accounting import DpEvent, GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from dp_accounting.rdp import RdpAccountant
 from dp_accounting.rdp.rdp_privacy_accountant import _gamma_truncated_negative_binomial
@@ -24,7 +19,6 @@ from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.curve import Curve
 from dplangevin.privacy.selection import gamma, selected, weight
 
-ROOT = Path(__file__).parents[2]
 LAWS = [(mean, shape) for mean in (3.0, 20.0) for shape in (0.0, 0.5, 1.0, math.inf)]
 
 

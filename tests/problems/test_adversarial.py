@@ -14,35 +14,14 @@ from torch.func import functional_call, grad, vmap
 from dplangevin import random
 from dplangevin.files import Checkpoint
 from dplangevin.problems.adversarial import Adversary, GanProblem, Loss
-from dplangevin.problems.architectures import build, generator, named
+from dplangevin.problems.architectures import adversaries, named
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.sampling import Sampling
 from dplangevin.samplers.chains.loop import Momentum, run
 
 K, N, SEEDS = 3, 40, 2
 SHAPE = (1, 8, 8)
-NETWORK = build(
-    [
-        {"conv": 3, "kernel": 4, "stride": 2, "padding": 1},
-        {"activation": "leaky_relu"},
-        {"conv": 4, "kernel": 3, "stride": 2, "padding": 1},
-        {"activation": "leaky_relu"},
-        {"linear": K + 1},
-    ],
-    SHAPE,
-    K + 1,
-)
-GENERATOR = generator(
-    [
-        {"linear": 2 * 16},
-        {"activation": "relu"},
-        {"unflatten": [2, 4, 4]},
-        {"conv_transpose": 1, "kernel": 4, "stride": 2, "padding": 1},
-        {"activation": "tanh"},
-    ],
-    5,
-    SHAPE,
-)
+NETWORK, GENERATOR = adversaries(SHAPE, K + 1, [3, 4], 5)
 
 
 def problem(labels: str = "private") -> GanProblem:

@@ -72,11 +72,8 @@ def test_first_values_follow_pytorch_s_law():
     assert (theta.shape, theta.dtype) == ((40, network.d), torch.float32)
     for layer in network.module.children():
         for parameter in layer.parameters():
-            ours, bound = (
-                theta[:, start : start + parameter.numel()],
-                next(layer.parameters())[0].numel() ** -0.5,
-            )
-            start += parameter.numel()
+            bound, end = next(layer.parameters())[0].numel() ** -0.5, start + parameter.numel()
+            ours, start = theta[:, start:end], end
             assert 0.95 * bound < float(ours.abs().max()) <= bound
             assert float(ours.std()) == pytest.approx(bound / math.sqrt(3), rel=0.05)
 
@@ -100,9 +97,7 @@ def test_adversaries_mirror_each_other() -> None:
     assert made.d == 16 * 49 * 6 + 8 * 16 * 16 + 8 + 8 * 16 + 1
     first = other[:, : 16 * 49 * 6]  # of the linear layer, 5 inputs
     assert 0.95 / math.sqrt(5) < float(first.abs().max()) <= 1 / math.sqrt(5)
-    last = other[
-        :, -(8 * 16 + 1) :
-    ]  # of a transposed convolution: 16 weights of each input, as PyTorch counts
+    last = other[:, -(8 * 16 + 1) :]  # of a transposed convolution: 16 weights of each input
     assert 0.9 / 4 < float(last.abs().max()) <= 1 / 4
     assert not torch.equal(theta[0], theta[1])
 
@@ -120,7 +115,7 @@ def images(*layers: dict[str, Any]) -> Callable[[], object]:
     [
         (small({"dense": 3}), "unknown layer {'dense': 3}: its first word must be one of conv, linear"),
         (small({}), "unknown layer {}"),
-        (small({"max_pool": 2, "return_indices": True}), r"unknown words \['return_indices'\] in layer max_pool"),
+        (small({"max_pool": 2, "return_indices": True}), r"unknown words \['return_indices'\] in layer max"),
         (small({"linear": 3, "stride": 2}), "'stride': 2} cannot be made"),
         (small({"conv": 3}), r"cannot be made.*kernel_size"),
         (small({"conv": 3, "kernel": 9}), r"cannot be made, or not for \[1, 4, 4\]"),

@@ -162,13 +162,7 @@ def test_problems_of_images_share_their_activations(
     pictures(10, 5).save(tmp_path / "data.npz")
     inputs = {name: File.at(tmp_path / f"{name}.npz") for name in ("data", "weights")}
     target, numbers = "dplangevin.backbones.resnet20.build", {"mean": [0.5] * 3, "std": [0.25] * 3}
-    spec = {
-        "_target_": target,
-        "classes": 7,
-        "size": 32,
-        **numbers,
-        "made_by": "weights@small",
-    }
+    spec = {"_target_": target, "classes": 7, "size": 32, **numbers, "made_by": "weights@small"}
 
     def make(part: Any, limit: int | None = None) -> NetworkProblem:
         more = {"backbone": spec, "inputs": inputs, "folder": tmp_path / "units"}

@@ -1,6 +1,5 @@
 """`watch` records what a PyTorch loop and Opacus really do."""
 
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -189,10 +188,9 @@ def test_opacus(poisson: bool, every: int, pieces: int) -> None:
 @pytest.mark.slow
 def test_two_ranks_are_one_training() -> None:
     pytest.importorskip("opacus")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    command = [sys.executable, "-W", "ignore", __file__, port]
+    from web import closed_port  # which the ranks, scripts of their own, do not find
+
+    command = [sys.executable, "-W", "ignore", __file__, str(closed_port())]
     ranks = [subprocess.Popen([*command, rank], stdout=subprocess.PIPE, text=True) for rank in "01"]
     out, _ = (rank.communicate(timeout=120)[0] for rank in ranks)
     assert [rank.returncode for rank in ranks] == [0, 0]

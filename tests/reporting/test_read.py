@@ -1,10 +1,13 @@
 """Results from their files, with errors that name the file and the stage."""
 
+import math
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
-from fake_results import INF, figure1, finals, write_runs
+from composed import ROOT
+from fake_results import figure1, write_runs
 
 from dplangevin import files
 from dplangevin.papers.exhibits.learning_curves import learning_curve_summary
@@ -39,23 +42,19 @@ def test_write_replaces_a_folder_and_leaves_no_scraps(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a.csv": b"1\n"}
 
 
-def test_networks(tmp_path: Path) -> None:
-    write_runs(tmp_path, finals(), trained=True)
-    names, runs = ["li2019_tab1/mnist"], ["tanh_pate", "tanh_sgd"]
-    seeds = read.read_seeds(names, runs, tmp_path)
+def test_networks() -> None:
+    """Committed ones: without privacy, of votes, which have no curve, and with both kinds of predictor."""
+    runs, one = ["tanh_pate", "tanh_sgd"], ["tanh_dp_sgld"]
+    given: Any = {"names": ["li2019_tab1/mnist"], "root": ROOT / "results/runs"}
+    seeds = read.read_seeds(runs=runs, **given)
     assert seeds.run.unique().tolist() == runs
-    assert len(seeds) == 3 * 5 + 3
-    assert seeds.accountant_promised[seeds.run.eq("tanh_sgd")].eq("").all()
-    assert seeds.epsilon[seeds.run.eq("tanh_sgd")].eq(INF).all()
+    assert not seeds[["run", "epsilon", "seed"]].duplicated().any()
+    free = seeds[seeds.run.eq("tanh_sgd")]
+    assert (set(free.variant), set(free.epsilon)) == ({""}, {math.inf})
     assert seeds.answered.notna().tolist() == seeds.run.eq("tanh_pate").tolist()
-    bins = read.read_reliability(names, runs, tmp_path)
-    assert set(bins.run) == set(runs)
-    found = bins.groupby("predictor").log_loss.unique().map(list).to_dict()
-    assert found == {"average": [0.1], "single": [0.2]}
-    assert set(read.read_curve(names, runs, tmp_path).method) == {"pate", "sgd"}
-    curve, of = read.read_curve(names, ["tanh_dp_sgd"], tmp_path), {"run": "tanh_dp_sgd", "label": "x"}
-    with pytest.raises(ValueError, match=r"tanh_dp_sgd has budgets .*say in the exhibit"):
-        learning_curve_summary(curve, curves=[of])
-    path = tmp_path / "li2019_tab1/mnist/curve.csv"
-    pd.read_csv(path).query("run != 'tanh_pate'").to_csv(path, index=False)  # a method without a curve
-    assert set(read.read_curve(names, runs, tmp_path).run) == {"tanh_sgd"}
+    assert set(read.read_curve(runs=runs, **given).method) == {"sgd"}
+    bins, seeds = read.read_reliability(runs=one, **given), read.read_seeds(runs=one, **given)
+    for predictor, losses in (("average", seeds.log_loss), ("single", seeds.log_loss_single)):
+        assert set(bins.log_loss[bins.predictor.eq(predictor)]) == set(losses)
+    with pytest.raises(ValueError, match=r"tanh_dp_sgld has budgets .*say in the exhibit"):
+        learning_curve_summary(read.read_curve(runs=one, **given), curves=[{"run": one[0], "label": "x"}])

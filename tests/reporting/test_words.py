@@ -2,11 +2,10 @@
 
 import math
 import re
-from pathlib import Path
+
+from checkout import ROOT
 
 from dplangevin.reporting import words
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_settings() -> None:

@@ -158,7 +158,7 @@ def method_of(options: Options) -> Any:
         own = f"it has {', '.join(sorted({*config} - {'_target_'}))}"
         require(key in config, f"{name} has no setting {key!r}{meant(key, config)}; {own}")
     config = plan.changed(config, settings)
-    for fault in validate.check(config, key=name):
+    for fault in validate.check(config, key=f"{name}."):
         raise ValueError(fault)
     return instantiate(config, _convert_="all")
 

@@ -13,13 +13,14 @@ import io
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
-from dplangevin.files import remove, sidecar, write, write_checksum
+from dplangevin.files import remove, write
 from dplangevin.text import csv_bytes
 
 RECOMPUTE = "DPL_RECOMPUTE"  # environment variable: use no rows of existing results
@@ -76,62 +77,48 @@ class Store:
         self.paths = [paths] if isinstance(paths, Path) else list(paths)
         self.folder, self.digits = folder, digits
         self.before = [listed(path) for path in self.paths]
-        fresh = os.environ.get(RECOMPUTE, "") in ("", "0")
-        self.listed = self.before if fresh else [{} for _ in self.paths]
+        self.listed = _joined(self.before) if os.environ.get(RECOMPUTE, "") in ("", "0") else {}
 
     def find(self, key: str) -> list[Rows] | None:
         """Return the rows of a task, one `Rows` for each table; None if they are missing in one table."""
-        if all(key in table for table in self.listed):
-            return [table[key] for table in self.listed]
-        stored = []
-        for place in (self._place(key, path) for path in self.paths):
-            if (origin := sidecar(place)) is None:
-                return None
-            stored.append(Rows.of(place.read_bytes().decode(), **origin))
-        return stored
+        return self.listed.get(key) or _joined([listed(place) for place in self._places(key)]).get(key)
 
     def trained(self, scores: str) -> list[Rows] | None:
         """Return the rows of a task whose training has this key, one `Rows` for each table; None if there is none."""
-        for key, rows in self.listed[0].items():
-            if scores and rows.scores == scores and all(key in table for table in self.listed):
-                return [table[key] for table in self.listed]
-        return None
+        return next((rows for rows in self.listed.values() if scores and rows[0].scores == scores), None)
 
     def keep(self, key: str, *frames: pd.DataFrame, **origin: str) -> None:
         """Store the rows of a task, one frame for each table, with their `Rows.origin`."""
-        self._put(key, [Rows.of(csv_bytes(frame, self.digits).decode(), **origin) for frame in frames])
+        for place, frame in zip(self._places(key), frames, strict=True):
+            _save(place, [key], [Rows.of(csv_bytes(frame, self.digits).decode(), **origin)])
 
-    def _put(self, key: str, tables: Sequence[Rows]) -> None:
-        for path, rows in zip(self.paths, tables, strict=True):
-            place = self._place(key, path)
-            write(self.folder, {place.name: rows.content.encode()})
-            write_checksum(place, **rows.origin)
-
-    def _place(self, key: str, path: Path) -> Path:
-        return self.folder / f"{key}.{path.stem}.csv"
-
-    def tables(self, keys: Sequence[str]) -> list[tuple[str, str]]:
-        """Return content and task list of each result file for these tasks, in order; all must be finished."""
-        tasks = [self.find(key) for key in keys]
-        if None in tasks:
-            raise ValueError(f"task {keys[tasks.index(None)]} of {self.paths[0]} is not finished")
-        found = []
-        for table in zip(*filter(None, tasks), strict=True):
-            names = dict.fromkeys(name for rows in table for name in next(csv.reader([rows.header])))
-            header = csv_bytes(pd.DataFrame(columns=[*names])).decode()
-            united = [rows.under(header.rstrip("\n")) for rows in table]
-            found.append((header + "".join(rows.text for rows in united), listing(keys, united)))
-        return found
+    def _places(self, key: str) -> list[Path]:
+        return [self.folder / f"{key}.{path.stem}.csv" for path in self.paths]
 
     def write(self, keys: Sequence[str]) -> None:
         """Put all tasks into the folder, write the results and their lists, empty the folder: a kill loses no task."""
-        for key in keys:
-            if all(key in table for table in self.listed):
-                self._put(key, [table[key] for table in self.listed])
-        for path, (text, units) in zip(self.paths, self.tables(keys), strict=True):
-            write(path.parent, {path.name: text.encode(), beside(path).name: units.encode()})
+        for key in self.listed.keys() & keys:
+            for place, rows in zip(self._places(key), self.listed[key], strict=True):
+                _save(place, [key], [rows])
+        tables = zip(*(self.find(key) or () for key in keys), strict=True)
+        for path, table in zip(self.paths, tables, strict=True):
+            _save(path, keys, table)
         for path in self.folder.iterdir() if self.folder.exists() else ():
             remove(path)
+
+
+def _joined(tables: Sequence[Mapping[str, Rows]]) -> dict[str, list[Rows]]:
+    """Return the rows of each task that all tables have, by key."""
+    return {key: [each[key] for each in tables] for key in tables[0] if all(key in each for each in tables)}
+
+
+def _save(path: Path, keys: Sequence[str], tasks: Sequence[Rows]) -> None:
+    """Write a result file with the rows of tasks, under a header with all their columns, and its list."""
+    names = dict.fromkeys(name for rows in tasks for name in next(csv.reader([rows.header])))
+    header = csv_bytes(pd.DataFrame(columns=[*names])).decode()
+    tasks = [rows.under(header.rstrip("\n")) for rows in tasks]
+    text = header + "".join(rows.text for rows in tasks)
+    write(path.parent, {path.name: text.encode(), beside(path).name: listing(keys, tasks).encode()})
 
 
 def beside(path: Path) -> Path:
@@ -152,14 +139,12 @@ def listed(path: Path) -> dict[str, Rows]:
     """Return the rows, by key, of the tasks in a result file whose sha256 matches its list."""
     intact: dict[str, Rows] = {}
     try:
-        header, *lines = io.StringIO(path.read_bytes().decode(), newline="\n")
-        tasks, start = json.loads(beside(path).read_bytes()), 0
+        lines = io.StringIO(path.read_bytes().decode(), newline="\n")
+        header, tasks = lines.readline(), json.loads(beside(path).read_bytes())
         for task in tasks:
-            end = start + int(task["rows"])
-            rows = Rows.of(header + "".join(lines[start:end]), **task)
+            rows = Rows.of(header + "".join(islice(lines, int(task["rows"]))), **task)
             if rows.sha256 == task["sha256"]:
                 intact[str(task["key"])] = rows
-            start = end
         if len(intact) < len(tasks):
             raise ValueError("other rows than listed")
     except (OSError, ValueError, KeyError, TypeError) as error:

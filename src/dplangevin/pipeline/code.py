@@ -2,8 +2,10 @@
 
 import ast
 import hashlib
+import json
+import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from importlib.util import resolve_name
 from pathlib import Path
@@ -14,31 +16,23 @@ SOURCES = Path(__file__).parents[2]
 DOCUMENTED = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef  # may have a docstring
 SILENT = "ctx", "kind", "type_comment"  # fields of nodes that change no meaning
 # modules that read and check settings, store and start tasks, and determine no number: settings are a part of each key
-KEEPERS = {
-    __name__,
+KEEPERS = (
     f"{PACKAGE}.files",
-    *(f"{PACKAGE}.pipeline.{name}" for name in ("cache", "config", "executor", "schema", "validate")),
-}
+    *(f"{PACKAGE}.pipeline.{name}" for name in ("cache", "code", "config", "executor", "schema", "validate")),
+)
 # what plans and prices a run, and attacks it: it determines no score of a plan whose numbers are given
 PRICING = (f"{PACKAGE}.privacy", f"{PACKAGE}.attacks", f"{PACKAGE}.methods.pricing")
 
 
 def targets(*configs: Any) -> list[str]:
     """Return every `_target_` anywhere in configs of plain dicts and lists, sorted."""
-    names: set[str] = set()
-    for config in configs:
-        if isinstance(config, Mapping):
-            names |= {*filter(None, [config.get("_target_")]), *targets(*config.values())}
-        elif isinstance(config, (list, tuple)):
-            names.update(targets(*config))
-    return sorted(names)
+    return sorted({*re.findall(r'"_target_": "([^"]+)"', json.dumps(configs))})
 
 
 @cache
 def code_hash(*names: str, without: tuple[str, ...] = ()) -> str:
-    """Return the SHA-256 of what these modules, or the modules of these objects, can reach, but `KEEPERS`."""
-    files = sorted(reachable(names, without).items())
-    trees = "".join(f"{name} {_tree_hash(path)}\n" for name, path in files if name not in KEEPERS)
+    """Return the SHA-256 of what these modules, or the modules of these objects, can reach."""
+    trees = "".join(f"{name} {tree}\n" for name, tree in sorted(reachable(names, without).items()))
     return hashlib.sha256(trees.encode()).hexdigest()
 
 
@@ -49,60 +43,46 @@ def package_hash() -> str:
     return hashlib.sha256(b"".join(sources)).hexdigest()
 
 
-def reachable(names: Iterable[str], without: tuple[str, ...] = ()) -> dict[str, Path]:
-    """Return the source files, by module name, of the modules of `names` and of what these import; not of `without`."""
-    files: dict[str, Path] = {}
-    todo = [module for name in names for module in _modules(name)]
+def reachable(names: Iterable[str], without: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return the hashes, by name, of the modules of `names` and all that they import, but `KEEPERS` and `without`."""
+    trees, todo, left_out = dict[str, str](), [*names], (*KEEPERS, *without)
     while todo:
-        name, path = todo.pop()
-        if name in files or any(f"{name}.".startswith(f"{each}.") for each in without):
-            continue
-        files[name] = path
-        if name not in KEEPERS:
-            todo += [module for imported in _imports(name, path) for module in _modules(imported)]
-    return files
+        for name, path in _modules(todo.pop()):
+            if name not in trees and not any(f"{name}.".startswith(f"{each}.") for each in left_out):
+                trees[name], imports = _read(name, path)
+                todo += imports
+    return trees
 
 
 @cache
 def _modules(name: str) -> list[tuple[str, Path]]:
-    """Return name and file of an object's module and of the packages around it, not of `dplangevin` or a library."""
-    words = name.split(".")
-    if words[0] in sys.stdlib_module_names:
-        return []
-    prefixes = [".".join(words[: n + 1]) for n in range(words[0] == PACKAGE, len(words))]
-    return [(prefix, path) for prefix in prefixes if (path := _file(prefix))]
-
-
-def _file(name: str) -> Path | None:
-    """Return the source file of a module, found without importing anything; None if an installed library has it."""
-    own = name.partition(".")[0] == PACKAGE
-    ends = [name.replace(".", "/") + end for end in ("/__init__.py", ".py")]
-    paths = (at / end for at in ([SOURCES] if own else map(Path, sys.path)) for end in ends)
-    path = next(filter(Path.is_file, paths), None)
-    return None if path and not own and {"site-packages", "dist-packages"} & {*path.parts} else path
+    """Return name and file of an object's module and the packages around it; not of `dplangevin` or a library."""
+    words, found = name.split("."), []
+    own = words[0] == PACKAGE
+    for n in range(own, len(words)) if words[0] not in sys.stdlib_module_names else ():
+        places = [at / "/".join(words[: n + 1]) for at in ([SOURCES] if own else map(Path, sys.path))]
+        paths = (path for at in places for path in (at / "__init__.py", at.with_name(f"{at.name}.py")))
+        path = next(filter(Path.is_file, paths), None)
+        if path and (own or not {"site-packages", "dist-packages"} & {*path.parts}):
+            found.append((".".join(words[: n + 1]), path))
+    return found
 
 
 _source = cache(Path.read_bytes)
-_parsed = cache(ast.parse)
 
 
 @cache
-def _imports(name: str, path: Path) -> list[str]:
-    names: set[str] = set()
+def _read(name: str, path: Path) -> tuple[str, set[str]]:
+    """Return the SHA-256 of a module's syntax tree, the same under every version of Python, and what it imports."""
+    names, tree = set[str](), ast.parse(_source(path))
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(_parsed(_source(path))):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = resolve_name("." * node.level + (node.module or ""), package)
             names.update([base, *(f"{base}.{alias.name}" for alias in node.names)])
-    return sorted(names)
-
-
-@cache
-def _tree_hash(path: Path) -> str:
-    """Return the SHA-256 of a file's syntax tree without docstrings, the same under every version of Python."""
-    return hashlib.sha256(repr(_content(_parsed(_source(path)))).encode()).hexdigest()
+    return hashlib.sha256(repr(_content(tree)).encode()).hexdigest(), names
 
 
 def _content(node: Any) -> Any:

@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from dplangevin.data.archives import stage
-from dplangevin.data.yaml_file import ConfigError, inexact, values
+from dplangevin.data.yaml_file import ConfigError, values
 from dplangevin.files import write
 from dplangevin.pipeline import lock, plan, schema, validate
 from dplangevin.pipeline.plan import plain
@@ -50,40 +50,38 @@ def one_of(names: Iterable[Any], name: str, what: str) -> str:
 def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> dict[str, Any]:
     """Return `conf/<kind>/<name>.yaml` as plain values; its interpolations refer to `cfg` or to files beside it."""
     there = {path.stem: path for path in sorted(Path(conf, kind).glob("*.yaml"))}
-    files, todo = dict[str, Any](), {one_of(there, name, f"{kind} in {conf}/{kind}/")}
-    while todo:
-        files |= {each: values(there[each]) for each in todo}
-        todo = {*re.findall(rf"\$\{{{kind}\.(\w+)", str(files))} & there.keys() - files.keys()
+    files = {one_of(there, name, f"{kind} in {conf}/{kind}/"): values(there[name])}
+    while more := {*re.findall(rf"\$\{{{kind}\.(\w+)", str(files))} & there.keys() - files.keys():
+        files |= {each: values(there[each]) for each in more}
     named = {*re.findall(r"\$\{(\w+)", str(files))} & cfg.keys() - {kind}
     try:
         settings = plain(OmegaConf.create({group: cfg[group] for group in named} | {kind: files})[kind][name])
     except OmegaConfBaseException as error:
         raise ConfigError(f"{there[name]}: {error}") from error
-    _refuse(validate.check(settings), str(there[name]))
+    _refuse(validate.check(settings), there[name])
     return settings
 
 
-def stages(folder: Path, kind: str, *, _root_: DictConfig) -> Any:
+def stages(folder: Path, kind: str, *, _root_: DictConfig) -> DictConfig:
     """Return what `${stages:kind}` stands for in conf/pipeline: the stages of a kind, found in the groups of conf/."""
-    cfg = _root_
+    made, cfg = dict[str, Any](), _root_
     if kind == "exhibits":
-        made: Any = dict(_exhibits(folder, cfg))
+        made |= _exhibits(folder, cfg)
     elif kind == "runs":
-        made = dict(run for name, spec in cfg.experiment.items() for run in _runs(cfg, name, spec))
+        made |= (run for name, spec in cfg.experiment.items() for run in _runs(cfg, name, spec))
     elif kind == "analyses":
-        folders = {name: of.get("content", "analysis") for name, of in cfg.analysis.items()}
-        made = {name: f"{CONF}/{of}/{name}.yaml" for name, of in folders.items()}
-    else:
-        items = cfg.get("features", {}).items()
-        names = [{"name": name, "dataset": of.dataset, "weights": of.backbone} for name, of in items]
-        made = {stage("features", each["name"]).partition("@")[2]: each for each in names}
+        for name, entry in cfg.analysis.items():
+            made[name] = f"{CONF}/{entry.get('content', 'analysis')}/{name}.yaml"
+    for name, entry in cfg.get(kind, {}).items() if kind == "features" else ():
+        names = {"name": name, "dataset": entry.dataset, "weights": entry.backbone}
+        made[stage(kind, name).partition("@")[2]] = names
     return OmegaConf.create(made)
 
 
 def _runs(cfg: DictConfig, name: str, spec: DictConfig) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the stages of an experiment; each `needs` the manifest which states all data that it reads."""
-    runs = [spec, *(run for run in (spec.get("runs") or {}).values() if run)]
-    networks = {(cfg.problem.get(str(run.get("problem"))) or {}).get("backbone") for run in runs}
+    problems = {run.get("problem") for run in (spec, *(spec.get("runs") or {}).values()) if run}
+    networks = {cfg.problem[problem].get("backbone") for problem in problems & cfg.problem.keys()}
     for dataset in spec.datasets:
         needs = f"dataset/{dataset}" if dataset in cfg.dataset else f"features/{dataset}"
         for features, entry in cfg.get("features", {}).items():
@@ -128,8 +126,6 @@ def register(folder: Path) -> None:
 
 def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfig:
     """Return the configuration of `conf/config.yaml` with Hydra overrides, resolved."""
-    for why in filter(None, (inexact(each.partition("=")[2]) for each in overrides)):
-        raise ConfigError(f"cannot compose with {', '.join(overrides)}: {why}")
     try:
         register(Path(conf))
         with hydra.initialize_config_dir(str(Path(conf).resolve()), version_base=None):
@@ -144,23 +140,27 @@ def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfi
 
 def check_values(cfg: DictConfig) -> None:
     """Raise ConfigError, naming key, value and domain, for each value that its object or its group does not accept."""
-    faults = validate.check(plain(cfg), schema.Config)
-    _refuse(faults or [*dict.fromkeys(_wrong_runs(cfg))], CONF)
+    _refuse(validate.check(plain(cfg), schema.Config) or dict.fromkeys(_wrong_runs(cfg)), CONF)
+
+
+def _refuse(faults: Iterable[str], where: str | Path) -> None:
+    if lines := [*faults]:
+        raise ConfigError("\n  ".join([f"{where} has values that cannot be used:", *lines]))
 
 
 def _wrong_runs(cfg: DictConfig) -> Iterator[str]:
     """Yield what is wrong with experiments: unknown names, and settings that a task will run with."""
     data = [*cfg.dataset, *cfg.get("features", {})]
-    known = {"settings": [*cfg.method], "epsilons": [*data, "default"], "seeds": data}
     for name, spec in cfg.experiment.items():
-        own = [*(spec.get("methods") or ()), *(spec.get("runs") or ())]
-        of_runs = [(run or {}).get("problem") for run in (spec.get("runs") or {}).values()]
-        varied = {"vary": [*own, "problem", "dataset"], "vary.dataset": [*spec.datasets]}
-        varied |= {"vary.problem": [*filter(None, [spec.get("problem"), *of_runs])]}
+        runs = spec.get("runs") or {}
+        problems = [run.problem for run in (spec, *runs.values()) if run and run.get("problem")]
+        own = [*(spec.get("methods") or ()), *runs, "problem", "dataset"]
+        known = {"settings": [*cfg.method], "epsilons": [*data, "default"], "seeds": data}
+        known |= {"vary": own, "vary.dataset": spec.datasets, "vary.problem": problems}
         if spec.get("calibrated") == "proven" and not spec.get("price_neighbours"):
             yield f"experiment.{name}: calibrated: proven needs price_neighbours"
         try:
-            for word, names in (known | varied).items():
+            for word, names in known.items():
                 given = OmegaConf.select(spec, word)
                 for each in given if OmegaConf.is_dict(given) else ():
                     if given[each] is not None:
@@ -168,42 +168,34 @@ def _wrong_runs(cfg: DictConfig) -> Iterator[str]:
             for dataset in spec.datasets:
                 for run in plan.runs(cfg, name, one_of(data, dataset, "data set")):
                     one_of(cfg.problem, run.problem, "problem")
-                    where = f"experiment.{name}, run {run.name}:"
+                    where = f"experiment.{name}, run {run.name}: "
                     for task in plan.tasks_of(cfg, name, run, dataset):
-                        yield from validate.check(task.config, key=f"{where} method.{run.method}")
-                        yield from validate.check(task.problem, key=f"{where} problem.{run.problem}")
-                        of_data = f"{where} dataset.{dataset}"
-                        yield from validate.check(task.data_changes, schema.RowSubset, of_data)
-                        if "backbone" in task.problem_changes:
-                            yield f"{where} the backbone cannot be varied: an experiment has one"
+                        settings = {"method": task.config, "problem": task.problem}
+                        yield from validate.check(settings, key=where)
+                        yield from validate.check(task.data_changes, schema.RowSubset, f"{where}dataset.")
         except (ValueError, OmegaConfBaseException) as error:
             yield f"experiment.{name}: {error}"
-
-
-def _refuse(faults: Sequence[str], where: str) -> None:
-    if faults:
-        raise ConfigError("\n  ".join([f"{where} has values that cannot be used:", *faults]))
 
 
 def main(words: Sequence[str]) -> int:
     """Write params.yaml with Hydra overrides, or only `--check` that it is in step; return the exit status."""
     check, command = [*words] == ["--check"], "python -m dplangevin.pipeline.config"
+    if check and "DVC_EXP_NAME" in os.environ:
+        return 0  # stage `code` checks the values of an experiment
     try:
-        if check and "DVC_EXP_NAME" in os.environ:
-            return 0  # stage `code` checks the values of an experiment
         cfg = compose(shlex.split(os.environ.get(SET, "")) if check else words)
-        if Path(PARAMS).exists() and Path(PARAMS).read_bytes() == OmegaConf.to_yaml(cfg).encode():
+        params = OmegaConf.to_yaml(cfg).encode()
+        if Path(PARAMS).exists() and Path(PARAMS).read_bytes() == params:
             return 0
         if check:
-            print(f"{PARAMS} is out of step with {CONF}/: compose it anew with `{command}`", file=sys.stderr)
-            return 1
+            raise ConfigError(f"{PARAMS} is out of step with {CONF}/: compose it anew with `{command}`")
         with lock.run(command):
             check_values(cfg)
-            write(Path(), {PARAMS: OmegaConf.to_yaml(cfg).encode()})
+            write(Path(), {PARAMS: params})
             print(f"{PARAMS} written", flush=True)
     except (ConfigError, lock.LockError) as error:
         print(error, file=sys.stderr)
-        return 2 if isinstance(error, ConfigError) else 1
+        return 1
     return 0
 
 

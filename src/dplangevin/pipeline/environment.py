@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -19,7 +19,6 @@ from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from dplangevin.pipeline.cache import Rows
@@ -97,11 +96,12 @@ class Move(NamedTuple):
         return max(self.largest.values(), default=0.0)
 
     def __str__(self) -> str:
-        if self.same == self.tasks:
-            return f"all {self.tasks} tasks have the same bytes as before"
         sizes = ", ".join(f"{name} {short(size)}" for name, size in sorted(self.largest.items()))
-        others = "the others moved, relative to the seeds' standard error or else to the value, by at most"
-        return f"{self.same} of {self.tasks} tasks have the same bytes as before; {others}: {sizes}"
+        others = (
+            "; the others moved, relative to the seeds' standard error or else to the value, by at most: "
+        )
+        said = f"{self.same} of {self.tasks} tasks have the same bytes as before"
+        return said + f"{others}{sizes}" * (self.same < self.tasks)
 
 
 def largest(renewed: str) -> float:
@@ -109,12 +109,11 @@ def largest(renewed: str) -> float:
     return max(map(float, re.findall(r"at most ([0-9.e+-]+|inf)", renewed)), default=0.0)
 
 
-def moved(before: Mapping[str, Rows], after: Mapping[str, Rows]) -> Move:
-    """Return how far the tasks of `before` (rows by key) moved that are also in `after`."""
-    both = [(before[key], after[key]) for key in before if key in after]
-    others = [(old, new) for old, new in both if old.content != new.content]
+def moved(tasks: Sequence[tuple[Rows, Rows]]) -> Move:
+    """Return how far tasks moved, from their rows before and now."""
+    others = [(old, new) for old, new in tasks if old.content != new.content]
     sizes = pd.concat([pd.Series(dtype=float), *(_sizes(*pair) for pair in others)])
-    return Move(len(both), len(both) - len(others), sizes[sizes > 0].groupby(level=0).max().to_dict())
+    return Move(len(tasks), len(tasks) - len(others), sizes[sizes > 0].groupby(level=0).max().to_dict())
 
 
 def _sizes(old: Rows, new: Rows) -> pd.Series:
@@ -122,16 +121,12 @@ def _sizes(old: Rows, new: Rows) -> pd.Series:
     a, b = (pd.read_csv(StringIO(rows.content)) for rows in (old, new))
     if list(a) != list(b) or len(a) != len(b):
         return pd.Series({"rows": math.inf})
-    sizes = []
-    for name in a:
-        x, y = (pd.to_numeric(frame[name], errors="coerce").to_numpy(float) for frame in (a, b))
-        scale = np.maximum(np.abs(x), SMALL)
-        if name == "value" and "seed" in a:
-            same = [column for column in a if column not in ("seed", "value")]
-            error = a.groupby(same, dropna=False).value.transform("sem").to_numpy()
-            scale = np.where(error > 1e-9 * np.abs(x), error, scale)
-        with np.errstate(invalid="ignore"):
-            size = np.nan_to_num(np.abs(y - x) / scale, nan=math.inf)
-        size[(a[name] == b[name]) | (a[name].isna() & b[name].isna())] = 0.0
-        sizes.append(pd.Series(size, a.metric if name == "value" and "metric" in a else [name] * len(a)))
-    return pd.concat(sizes)
+    x, y = (frame.apply(pd.to_numeric, errors="coerce").astype(float) for frame in (a, b))
+    scale = x.abs().clip(lower=SMALL)
+    if {"seed", "value"} <= {*a}:
+        error = a.groupby([*a.columns.difference(["seed", "value"])], dropna=False).value.transform("sem")
+        scale["value"] = error.where(error > 1e-9 * x.value.abs(), scale.value)
+    sizes = ((y - x).abs() / scale).fillna(math.inf).mask(a.eq(b) | (a.isna() & b.isna()), 0.0)
+    if {"metric", "value"} <= {*a}:
+        return pd.concat([sizes.drop(columns="value").max(), sizes.value.groupby(a.metric).max()])
+    return sizes.max()

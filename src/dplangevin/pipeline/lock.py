@@ -31,7 +31,6 @@ def run(command: str) -> Iterator[None]:
         yield
         return
     try:
-        RUN.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(RUN, timeout=0).acquire()
         RUN.write_text(f"{command}; wait for it, or end it: kill {os.getpid()}", encoding="utf-8")
     except Timeout:

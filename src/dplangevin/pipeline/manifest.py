@@ -58,10 +58,10 @@ def ensure(cfg: DictConfig, kind: str, name: str, manifest: Mapping[str, Any] | 
 
 def _is_stated(path: Path, manifest: Mapping[str, Any]) -> bool:
     """Return whether a file is what a manifest states, or what this machine made from the inputs that it states."""
-    if not path.is_file():
-        return False
-    same = describe(path).items() <= manifest["file"].items()
-    return same or (on_disk.sidecar(path) or {}).get("inputs") == manifest["inputs"]
+    return path.is_file() and (
+        describe(path).items() <= manifest["file"].items()
+        or (on_disk.sidecar(path) or {}).get("inputs") == manifest["inputs"]
+    )
 
 
 def read(kind: str, name: str) -> dict[str, Any]:
@@ -92,7 +92,9 @@ def state(cfg: DictConfig, kind: str, name: str) -> bool:
     except DataError as error:
         print(f"no sound manifest of {kind} {name} ({error.__cause__}): written again", file=sys.stderr)
     make(cfg, kind, name)
-    write(cfg, kind, name)
+    stated = {"file": {"path": path.as_posix(), **describe(path)}, "inputs": made_of}
+    made = {"made": described()} if recipe_of(cfg, kind, name)[2] else {}
+    _write(kind, name, {**stated, **_contents(path, kind), **made})
     return True
 
 
@@ -105,15 +107,6 @@ def renew(cfg: DictConfig, kind: str, name: str) -> bool:
     return bool(manifest["inputs"] != made_of)
 
 
-def write(cfg: DictConfig, kind: str, name: str) -> None:
-    """Write the manifest of the existing file."""
-    path = path_of(kind, name)
-    stated = {"file": {"path": path.as_posix(), **describe(path)}, "inputs": inputs(cfg, kind, name)}
-    made = {"made": described()} if recipe_of(cfg, kind, name)[2] else {}
-    path.with_suffix(".json").unlink(missing_ok=True)
-    _write(kind, name, {**stated, **_contents(path, kind), **made})
-
-
 def _write(kind: str, name: str, manifest: Mapping[str, Any]) -> None:
     text = json.dumps(with_sha256(manifest), indent=2) + "\n"
     on_disk.write(FOLDER / kind, {f"{name}.json": text.encode()})
@@ -121,7 +114,7 @@ def _write(kind: str, name: str, manifest: Mapping[str, Any]) -> None:
 
 def make(cfg: DictConfig, kind: str, name: str) -> None:
     """Make a file, and first all its inputs."""
-    makers = {"dataset": _dataset, "weights": _weights, "features": _features, "reference": _reference}
+    makers = {"dataset": _fetched, "weights": _weights, "features": _features, "reference": _reference}
     with pinned():
         makers[kind](cfg, name, path_of(kind, name))
 
@@ -169,20 +162,21 @@ def path_of(kind: str, name: str) -> Path:
     return PLACES[kind] / f"{name}.npz"
 
 
-def _dataset(cfg: DictConfig, name: str, target: Path) -> None:
-    entry, folder = cfg.dataset[name], RAW / name
+def _fetched(cfg: DictConfig, name: str, target: Path, kind: str = "dataset") -> None:
+    """Fetch the files of an entry, which its `loader` reads; without one, the file itself is what is wanted."""
+    entry, source = cfg[kind][name], name if kind == "dataset" else kind
+    folder = RAW / source if "loader" in entry else target.parent
     near = mirrors(os.environ.get("DATA_MIRROR", ""))
-    fetch(name, entry.files, folder, near, entry.get("archive"), entry.get("urls", ()))
-    instantiate(entry.loader, _partial_=True)(folder=folder).save(target)
+    fetch(source, entry.files, folder, near, entry.get("archive"), entry.get("urls", ()))
+    if "loader" in entry:
+        content = instantiate(entry.loader, _partial_=True)(folder=folder)
+        content.save(target) if kind == "dataset" else save_arrays(target, content)
 
 
 def _weights(cfg: DictConfig, name: str, target: Path) -> None:
-    if name in cfg.get("weights", {}):
-        entry = cfg.weights[name]
-        folder = RAW / "weights" if "loader" in entry else target.parent
-        fetch("weights", entry.files, folder, mirrors(os.environ.get("DATA_MIRROR", "")))
-        if "loader" in entry:
-            save_arrays(target, instantiate(entry.loader, _partial_=True)(folder=folder))
+    """Fetch weights that are published; copy ours from git if they are made of these inputs, else train them."""
+    if name not in cfg.get("pretrain", {}):
+        _fetched(cfg, name, target, "weights")
         return
     made_of, in_git = inputs(cfg, "weights", name), BUNDLED / f"{name}.npz"
     if in_git.exists():

@@ -5,14 +5,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from dplangevin.pipeline.validate import Entry
+from dplangevin.pipeline.validate import Entry, Epsilon
 
 Positive = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0, lt=float("inf"))]
 Texts = Sequence[str]
 Scalings = Sequence[Literal["unit", "global", "raw"]]
-Budgets = Annotated[Sequence[float], Field(min_length=1)]
-BudgetsOf = Annotated[Mapping[str, Budgets], Field(min_length=1)]
+Budgets = Annotated[Sequence[Epsilon], Field(min_length=1)]
 
 
 class _Group(BaseModel, strict=True, extra="forbid"):
@@ -84,7 +83,7 @@ class _Experiment(_Group):  # see `plan` and `sweep`
     methods: Texts = ()
     problem: str | None = None
     scalings: Scalings | None = None
-    epsilons: Annotated[Mapping[str, Budgets | BudgetsOf], Field(min_length=1)] = {}
+    epsilons: Mapping[str, Budgets | Mapping[str, Budgets]] = {}
     budgets_per_unit: Positive | None = None
     vary: Mapping[str, Mapping[str, Any] | None] | None = None
     settings: Mapping[str, Mapping[str, Any]] | None = None

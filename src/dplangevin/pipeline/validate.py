@@ -9,16 +9,15 @@ that its `__post_init__` checks the values. Functions are never called.
 
 import inspect
 import json
-import math
 import pkgutil
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import PlainValidator, TypeAdapter, ValidationError, with_config
+from pydantic import Field, PlainValidator, TypeAdapter, ValidationError, with_config
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
@@ -26,6 +25,8 @@ from dplangevin.text import meant
 
 HYDRA = ("_target_", "_partial_", "_convert_")
 TAKEN = ("backbone", "content", "made_by")  # words that readers take out; they add arguments instead
+Epsilon = Annotated[float, Field(gt=0)]
+NUMBERS = {"epsilon": Epsilon, "delta": Annotated[float, Field(ge=0, lt=1)]}  # by the name of an argument
 OPEN: Any = object()  # stands for an object that is not built here
 PLAIN = (bool, int, float, str, NoneType, ...)
 _adapter: Any = cache(TypeAdapter)
@@ -50,9 +51,8 @@ def _entry(value: Any) -> Any:
     given = {word: each for word, each in value.items() if word not in HYDRA}
     try:
         target: Any = pkgutil.resolve_name(value["_target_"])
-        whole = isinstance(target, type) and is_dataclass(target) and not value.get("_partial_")
-        whole = whole and not given.keys() & TAKEN
-        arguments = _validated(_arguments(target, whole), given)
+        whole = is_dataclass(target) and not value.get("_partial_") and not given.keys() & TAKEN
+        arguments = _validated(_arguments(target), given)
         return target(**arguments) if whole and OPEN not in arguments.values() else OPEN
     except ValidationError:
         raise
@@ -65,15 +65,13 @@ Free = Annotated[Any, PlainValidator(_free)]
 
 
 @cache
-def _arguments(target: Any, whole: bool) -> Any:
-    """Return the type of a target's arguments; if `whole`, none may be missing."""
-    parameters, fields = signature(target).parameters.values(), dict[str, Any]()
-    for each in parameters:
-        needed = Required if whole and each.default is each.empty else NotRequired
-        fields[each.name] = needed[_plain(each.annotation)]
-    fields |= dict.fromkeys(TAKEN, NotRequired[str | None])
+def _arguments(target: Any) -> Any:
+    """Return the type of a target's arguments, of which none must be given."""
+    parameters = signature(target).parameters.values()
+    fields = {each.name: _plain(each.annotation, each.name) for each in parameters}
     more = any(each.kind is each.VAR_KEYWORD for each in parameters)
-    return with_config(extra="allow" if more else "forbid")(TypedDict("arguments", fields))  # type: ignore[operator]
+    make: Any = with_config(extra="allow" if more else "forbid")
+    return make(TypedDict("arguments", fields | dict.fromkeys(TAKEN, str | None), total=False))  # type: ignore[operator]
 
 
 def signature(target: Any, **absent: Any) -> inspect.Signature:
@@ -84,52 +82,34 @@ def signature(target: Any, **absent: Any) -> inspect.Signature:
         return signature(target, **absent, **{str(error.name): Any})
 
 
-def _plain(hint: Any) -> Any:
-    """Return the annotation of the plain value, in which an object is an entry with a `_target_`."""
+def _plain(hint: Any, name: str) -> Any:
+    """Return the annotation of an argument's plain value, in which an object is an entry with a `_target_`."""
     origin = get_origin(hint)
+    if hint is float:
+        return NUMBERS.get(name.removesuffix("s"), float)
     if hint in PLAIN or origin in (Annotated, Literal):
         return hint
     if hint in (Any, object, list, dict, tuple, inspect.Parameter.empty):
         return Free
     if origin in (None, Callable):
         return Entry
-    return (Union if origin is UnionType else origin)[tuple(map(_plain, get_args(hint)))]
+    return (Union if origin is UnionType else origin)[tuple(_plain(each, name) for each in get_args(hint))]
 
 
 def check(value: Any, hint: Any = Free, key: str = "") -> list[str]:
-    """Return what is wrong with plain values, whose dotted name is `key`: a line for each, with key and value.
+    """Return what is wrong with plain values: a line for each, with `key` and its dotted name, and the value.
 
     It imports what a `_target_` names, so it is for values of conf/, which is code.
     """
-    faults = [*_wrong_numbers(value)]
+    faults, words = list[str](), {*re.findall(r'"([^"]+)":', json.dumps(value))}
     try:
         _validated(hint, value)
     except ValidationError as error:
-        words = {*re.findall(r'"(\w+)":', json.dumps(value))}
         for each in error.errors(include_url=False):
-            last = str(each["loc"][-1]) if each["loc"] else ""
+            steps = [str(step) for step in each["loc"]]  # also the members of unions, which are no words
+            at = (key + ".".join(step for step in steps if step in words or step.isdecimal())).rstrip(".")
+            given = "" if isinstance(each["input"], Mapping) else f" = {each['input']!r}"
+            last = steps[-1] if steps else ""
             more = {"missing": f": {last}", "extra_forbidden": meant(last, words - {last})}
-            faults.append((each["loc"], each["msg"] + more.get(each["type"], "")))
-    return [*dict.fromkeys(f"{_at(path, value, key)}: {why}" for path, why in faults)]
-
-
-def _wrong_numbers(value: Any, *path: int | str) -> Iterator[tuple[tuple[int | str, ...], str]]:
-    """Yield path and fault of each number that is nan, or that is called epsilon or delta and outside its domain."""
-    for name, each in enumerate(value) if isinstance(value, list) else getattr(value, "items", list)():
-        yield from _wrong_numbers(each, *path, name)
-    if isinstance(value, int | float):
-        last = [name for name in path if isinstance(name, str)][-1:]
-        if (last == ["epsilon"] or "epsilons" in path) and not value > 0:
-            yield path, "must be a number above 0"
-        elif (last == ["delta"] or "deltas" in path) and not 0 <= value < 1:
-            yield path, "must be a number in [0, 1)"
-        elif math.isnan(value):
-            yield path, "must be a number"
-
-
-def _at(path: Sequence[int | str], value: Any, key: str) -> str:
-    """Return the dotted name of a part of a value, and that part unless it is a mapping."""
-    for step in path:  # also names the member of a union, which is no key
-        if isinstance(step, int) if isinstance(value, list) else isinstance(value, Mapping) and step in value:
-            key, value = f"{key}.{step}".lstrip("."), value[step]
-    return key if isinstance(value, Mapping) else f"{key} = {value!r}"
+            faults.append(f"{at}{given}: {each['msg']}{more.get(each['type'], '')}")
+    return [*dict.fromkeys(faults)]

@@ -62,14 +62,7 @@ def test_no_pair_beats_a_proof(published: pd.DataFrame) -> None:
 
 
 SMALL = LangevinDpEvent(
-    records=20,
-    batch=2,
-    steps=6,
-    step_size=0.3,
-    noise_std=1.0,
-    lipschitz=3,
-    strong_convexity=0.2,
-    smoothness=0.2,
+    20, 2, 6, step_size=0.3, noise_std=1.0, lipschitz=3.0, strong_convexity=0.2, smoothness=0.2
 )
 
 

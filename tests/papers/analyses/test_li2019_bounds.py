@@ -128,9 +128,8 @@ def test_cases_that_have_a_closed_form(frame: pd.DataFrame) -> None:
     for row in frame[frame.case.eq("tail") & frame.term.eq("every mechanism")].itertuples():
         assert (-np.expm1(-u) * np.exp(-row.x * u)).max() == pytest.approx(row.value, rel=1e-6)
     rows = frame[frame.panel.eq("mixing") & frame.term.eq("curvature 1") & frame.x.eq(0.1)].set_index("case")
-    correlation = (
-        1 - rows.value.correlation
-    )  # of an autoregression: 1 + 2 sum of the correlations of all lags
+    correlation = 1 - rows.value.correlation
+    # of an autoregression: 1 + 2 sum of the correlations of all lags
     assert 1 + 2 * (correlation ** np.arange(1, 2000)).sum() == pytest.approx(rows.value["sample"])
     assert correlation == pytest.approx(0.9)
     assert (frame[frame.case.eq("tail")].ratio < 1).all()

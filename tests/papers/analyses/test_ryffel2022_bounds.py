@@ -83,9 +83,8 @@ def test_equation_7_fails_where_the_minimiser_is_on_the_boundary() -> None:
     found = risk.risks(losses, np.array([eta]), noise, "full", 400)
     assert losses.minimiser() == -1.0
     assert found.excess[0] == pytest.approx(exact, rel=1e-6)
-    square = (
-        2 * noise**2 / 2 - 2 * start / math.sqrt(2 * math.pi) + 1
-    )  # E(theta_0 + 1)^2, theta_0 = min(N, 0)
+    # E(theta_0 + 1)^2, theta_0 = min(N, 0)
+    square = 2 * noise**2 / 2 - 2 * start / math.sqrt(2 * math.pi) + 1
     bound = square / 2 * math.exp(-eta) + eta * push**2 / 2 + noise**2
     assert risk.equation_7(losses, found.start, eta, 1, noise, "full") == pytest.approx(bound, rel=1e-6)
     assert exact > 6 * bound
@@ -253,15 +252,8 @@ def test_rules() -> None:
     assert row_rules.holds(frame, where=where, what="w")["verdict"] == verdicts.HOLDS
     worse = row_rules.holds(frame.assign(exact=[1.0, 2.1]), where=where, what="w")
     assert (worse["verdict"], worse["measure"], worse["ours"]) == (verdicts.FAILS, "exact", 1.05)
-    settings: Any = {
-        "batch": "1",
-        "case": "coins",
-        "condition": 3.0,
-        "step": 0.5,
-        "records": 10.0,
-        "steps": 7.0,
-    }
-    named = row_rules.holds(frame.assign(**settings), where=where, what="w")["reason"]
+    frame = frame.assign(batch="1", case="coins", condition=3.0, step=0.5, records=10.0, steps=7.0)
+    named = row_rules.holds(frame, where=where, what="w")["reason"]
     assert "largest at batch 1, coins, β/λ 3, ηβ 0.5, n 10, K 7:" in named
     with pytest.raises(verdicts.NoRows):
         row_rules.holds(frame, where={"kind": "other"}, what="w")

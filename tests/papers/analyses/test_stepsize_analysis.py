@@ -1,11 +1,11 @@
 """The step sizes of li2019's Figures 1 and 2, against the formulas they must obey."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from checkout import ROOT
 from omegaconf import OmegaConf
 from scipy.optimize import brentq
 
@@ -16,7 +16,6 @@ from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.gaussian_steps import StepSchedule
 from dplangevin.privacy.li2019 import POWERS
 
-ROOT = Path(__file__).parents[3]
 SETTING = Setting(records=50_000, batch=128, steps=10_000, lipschitz=1.0, delta=1e-5)
 PUBLISHED = {"decreasing": 0.103, "wang2015": 1.54e-6}
 CURVES = {

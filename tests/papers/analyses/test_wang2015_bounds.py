@@ -203,9 +203,8 @@ def test_variances_of_a_step_and_relaxation_times_by_loops(analysis: Bounds) -> 
     logs = math.log(2.5 * 20 * 4 / (10 * 1e-5)) * math.log(2 / 1e-5)
     assert rows["privacy", 10] == pytest.approx(128 * 20 * 4 / (10 * 0.25) * logs)
     logs = math.log(2.5 * 40 / 1e-5) * math.log(2 / 1e-5)
-    moved = sum(
-        0.5 * 100 / (128 * logs * t) * 20 / 4 for t in range(21, 41)
-    )  # epsilon = 10, alpha N T/tau = 20
+    # epsilon = 10, alpha N T/tau = 20
+    moved = sum(0.5 * 100 / (128 * logs * t) * 20 / 4 for t in range(21, 41))
     found = table(short, "phase").set_index(["kind", "case", "x"]).value
     assert found["phase transition, relaxation times", "ε = 10", 0.5] == pytest.approx(moved)
     largest = 5**2 / (128 * 40 * logs)  # epsilon/2 = 5

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import report
 import torch
-from composed import parameters
+from composed import ROOT, parameters
 from omegaconf import OmegaConf
 
 from dplangevin.methods.evaluate import scores
@@ -17,7 +17,6 @@ from dplangevin.papers.claims.evaluation import COLUMNS as CLAIM_COLUMNS
 from dplangevin.papers.claims.evaluation import expand
 from dplangevin.reporting import read
 
-ROOT = Path(__file__).parents[3]
 CONF, RESULTS = ROOT / "conf/claim", ROOT / "results"
 
 

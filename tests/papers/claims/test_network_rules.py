@@ -135,8 +135,7 @@ def cell(frame: pd.DataFrame) -> verdicts.Verdict:
 
 
 @pytest.mark.parametrize(
-    ("mean", "verdict"),
-    [(0.685, verdicts.HOLDS), (0.65, verdicts.FAILS), (0.6695, verdicts.OPEN)],
+    ("mean", "verdict"), [(0.685, verdicts.HOLDS), (0.65, verdicts.FAILS), (0.6695, verdicts.OPEN)]
 )
 def test_cell_on_the_papers_network(mean: float, verdict: str) -> None:
     found = cell(head_run("cifar10_resnet18", "dp_sgd_constant_published", mean))

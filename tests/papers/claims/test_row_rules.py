@@ -90,11 +90,7 @@ def test_printed() -> None:
 
 @pytest.mark.parametrize(
     ("bounds", "verdict"),
-    [
-        ([0, 2], verdicts.HOLDS),
-        ([0.5, None], verdicts.OPEN),
-        ([None, 0.1], verdicts.FAILS),
-    ],
+    [([0, 2], verdicts.HOLDS), ([0.5, None], verdicts.OPEN), ([None, 0.1], verdicts.FAILS)],
 )
 def test_inside(bounds: list[float | None], verdict: str) -> None:
     asked: dict[str, Any] = {"where": {"curve": "a"}, "column": "eta", "bounds": bounds}

@@ -270,11 +270,7 @@ def test_price_is_where_the_event_costs_less_than_asked(upper: float, ours: floa
 
 @pytest.mark.parametrize(
     ("values", "verdict"),
-    [
-        ([900.0, 500.0], verdicts.HOLDS),
-        ([90.0, 50.0], verdicts.FAILS),
-        ([900.0, 50.0], verdicts.OPEN),
-    ],
+    [([900.0, 500.0], verdicts.HOLDS), ([90.0, 50.0], verdicts.FAILS), ([900.0, 50.0], verdicts.OPEN)],
 )
 def test_chains_are_compared_where_they_have_mixed(values: list[float], verdict: str) -> None:
     epsilons, r_hat = [0.05, 0.1, 0.5], {"metric": "r_hat"}

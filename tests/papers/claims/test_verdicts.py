@@ -64,8 +64,7 @@ def test_claim_verdict(kind: str, setting: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "why"),
-    [("stand-in", "the paper's setup was not run"), ("paper", "only a stand-in shows it")],
+    ("setting", "why"), [("stand-in", "the paper's setup was not run"), ("paper", "only a stand-in shows it")]
 )
 def test_what_a_stand_in_alone_shows_contradicts_nothing(setting: str, why: str) -> None:
     small = verdicts.NetworkEvidence(Interval(-0.1, -0.2, -0.05), False, -1, "small")

@@ -6,11 +6,11 @@ from typing import Any
 import audits as script
 import pandas as pd
 import pytest
+from composed import ROOT
 from drawing import exhibit
 
 from dplangevin.pipeline.config import content, load
 
-ROOT = Path(__file__).parents[3]
 RESULT = ROOT / "benchmarks/audits.csv"
 
 

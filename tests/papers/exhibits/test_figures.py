@@ -62,17 +62,9 @@ def test_dashes_panels_guides_levels_and_written_values() -> None:
         {**PANEL, "where": {"kind": "b"}, "guides": [{"x": 3}],
          "marks": [{"write": [1, 1], "hollow": True, "marker": "o"}]},
     ]  # fmt: skip
-    dashes = [
-        {"line": "--", "label": "once"},
-        {"y": "twice", "line": ":", "label": "twice"},
-    ]
+    dashes = [{"line": "--", "label": "once"}, {"y": "twice", "line": ":", "label": "twice"}]
     figure = lines(
-        FRAME,
-        marks=MARKS[1:],
-        panels=panels,
-        dashes=dashes,
-        text="",
-        assign={"twice": "2 * value"},
+        FRAME, marks=MARKS[1:], panels=panels, dashes=dashes, text="", assign={"twice": "2 * value"}
     )
     first, second, third = figure.axes[:3]
     assert {float(np.ravel(line.get_ydata())[0]) for line in first.lines} == {

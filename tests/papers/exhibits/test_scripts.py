@@ -5,11 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import render
 from drawing import CONF, exhibit, outside
-from fake_results import write_runs
+from fake_results import figure1, write_runs
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
@@ -19,9 +18,10 @@ TOP = CONF.parent
 
 
 def test_a_script_names_the_stage_that_is_missing_and_writes_the_files_of_an_exhibit(
-    runs: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    runs = figure1()
     experiments = {name: {"datasets": sorted({*rows.dataset})} for name, rows in runs.groupby("experiment")}
     pipeline = {"exhibits": {"wang2015_fig1c": "results/runs/wang2015/adult"}}
     OmegaConf.save(OmegaConf.create({"experiment": experiments, "pipeline": pipeline}), "params.yaml")

@@ -7,8 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from drawing import legend_texts
-from matplotlib.figure import Figure
+from drawing import captions, legend_texts
 from scipy import stats
 
 from dplangevin.papers.exhibits import sweeps
@@ -37,10 +36,6 @@ def two_fields() -> pd.DataFrame:
     sizes = [f"dataset.train_rows={n}" for n in (300, 3000)]
     rows = points("ops", [f"radius={r};{size}" for size in sizes for r in (1.0, 5.0, 20.0)])
     return pd.DataFrame(rows + points("nonprivate", sizes, [math.inf]))
-
-
-def caption(figure: Figure) -> str:
-    return " ".join(" ".join(text.get_text() for text in figure.texts).split())
 
 
 def test_the_table_has_every_point_at_the_budgets_asked_for_and_at_tight_ones() -> None:
@@ -93,7 +88,7 @@ def test_each_setting_of_the_other_fields_is_a_line() -> None:
     figure = sweeps.figure(frame)
     marked = [[line for line in ax.lines if line.get_marker() not in ("", "None")] for ax in figure.axes]
     assert [len(lines) for lines in marked] == [2, 2]
-    assert "objpert" not in caption(figure)
+    assert "objpert" not in captions(figure)
     assert figure.get_suptitle().endswith(": train rows and ridge")
     assert legend_texts(figure)[2:] == [f"Objective perturbation, ridge = {ridge}" for ridge in (1, 2)]
     with pytest.raises(ValueError, match=r"x = 'rige' is not varied; did you mean ridge\?"):
@@ -105,4 +100,4 @@ def test_a_proven_epsilon_that_no_budgets_reach_has_no_panel() -> None:
     figure = sweeps.figure(pd.DataFrame(rows))
     (ax,) = figure.axes
     assert all(line.get_markerfacecolor() == "white" for line in ax.lines if line.get_marker() == "o")
-    assert "No point has budgets on both sides of a proven ε of 1." in caption(figure)
+    assert "No point has budgets on both sides of a proven ε of 1." in " ".join(captions(figure).split())

@@ -2,13 +2,12 @@
 
 import math
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import fake_results
 import pandas as pd
 import pytest
-from drawing import exhibit
+from drawing import CONF, exhibit
 from fake_results import finals
 from omegaconf import OmegaConf
 from scipy import stats
@@ -17,7 +16,6 @@ from dplangevin.papers.claims import ryffel2022
 from dplangevin.papers.exhibits import tables
 from dplangevin.reporting.read import by_seed
 
-ROOT = Path(__file__).parents[3]
 KEYS = ["dataset", "problem", "block", "run", "method", "epsilon"]
 
 
@@ -51,7 +49,7 @@ def test_summary_over_seeds(trained: pd.DataFrame) -> None:
 @pytest.mark.parametrize(("name", "dataset"), [("li2019_tab1", "mnist"), ("li2019_tab1_svhn", "svhn")])
 def test_published_numbers_are_those_of_the_paper(name: str, dataset: str) -> None:
     """Accuracy and budget of every number in the configuration, except that of another paper."""
-    printed = pd.read_csv(ROOT / "data/published/li2019.csv")
+    printed = pd.read_csv(CONF.parent / "data/published/li2019.csv")
     rows = printed[printed["where"].eq("Table 1") & printed.dataset.eq(dataset)]
     rows = rows[rows.quantity.str.startswith("accuracy")]
     budget = rows.note.fillna("").str.extract(r"eps ([\d.]+)")[0].astype(float)
@@ -101,7 +99,7 @@ def test_parts_of_a_page() -> None:
 
 @pytest.fixture(scope="module")
 def printed() -> pd.DataFrame:
-    return pd.read_csv(ROOT / "data/published/ryffel2022.csv")
+    return pd.read_csv(CONF.parent / "data/published/ryffel2022.csv")
 
 
 @pytest.mark.parametrize(("schedule", "where"), [("constant", "Table 1"), ("decreasing", "Table 2")])

@@ -1,17 +1,16 @@
 """The findings of README.md: those of conf/report/findings.yaml, with numbers that link to their claims."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from checkout import ROOT
 from omegaconf import OmegaConf
 
 from dplangevin.papers.report.findings import BEGIN, END, TEXTS, in_readme
 from dplangevin.reporting import read
 
-ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text("utf-8")
 LONGEST = 20  # words in a sentence, where it can be
 LIMIT = 25  # words in a sentence

@@ -42,13 +42,8 @@ def test_another_build_has_the_same_bytes(tmp_path: Path) -> None:
     for path in (ROOT / "results").iterdir():
         if path.name != "report":
             (tmp_path / "results" / path.name).symlink_to(path)
-    env = {
-        **os.environ,
-        "PYTHONHASHSEED": "7",
-        "PYTHONPATH": str(ROOT / "src"),
-        "TZ": "Asia/Tokyo",
-        "LC_ALL": "C",
-    }
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    env |= {"PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "LC_ALL": "C"}
     command = [sys.executable, str(ROOT / "pipelines/report.py"), "page"]
     subprocess.run(command, cwd=tmp_path, env=env, check=True)
     built = {path.name: path.read_bytes() for path in (tmp_path / "results/report").iterdir()}
