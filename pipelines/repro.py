@@ -47,9 +47,8 @@ def reproduce(args: argparse.Namespace) -> int:
     if args.exhibit is not None:
         exhibits = [config.one_of(exhibits, args.exhibit, "exhibit")]
         command.append(f"render@{args.exhibit}")
-    if args.force:
-        env[RECOMPUTE] = "1"
-        command.append("--force")
+    env |= {RECOMPUTE: "1"} if args.force else {}
+    command += ["--force"] * args.force
     dvc = subprocess.Popen(command, env=env, process_group=0)  # no Ctrl-C reaches it
     try:
         status = dvc.wait()

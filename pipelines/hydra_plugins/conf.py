@@ -19,6 +19,6 @@ class Conf(SearchPathPlugin):
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         if {"exp", "experiments"} & {*sys.argv[1:]}:
             HELD.enter_context(lock.run(" ".join(["dvc", *sys.argv[1:]])))
-        for entry in search_path.get_path():
+        for entry in search_path.get_path() if "dvc" in sys.modules else ():  # `compose` has registered it
             if entry.provider == "main":
                 register(Path(entry.path.removeprefix("file://")))

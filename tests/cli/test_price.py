@@ -223,7 +223,7 @@ FULL = f"price {STEPS} --noise 1.1"
         ("price --method ops --epsilon 1 --records 99 --set teachers=1", "no setting 'teachers'; it has bound,"),
         (f"{DP_SGD} --steps 9", "--steps is for Gaussian steps; of a method --set says it"),
         ("price --method ops --epsilon 1 --records 99 --set radios=1", "did you mean radius"),
-        ("price --method ops --epsilon 1 --records 99 --set radius=.nan", "ops: radius must be positive and finite, not nan"),
+        ("price --method ops --epsilon 1 --records 99 --set radius=.nan", "ops.radius = nan: must be a number"),
         ("price --method ops --epsilon 1 --records 99 --set radius='1'", "'1': Input should be a valid number"),
         ("price --method ops --epsilon 1 --records 99 --set radius=[", "--set radius=[: '[' cannot be read"),
         ("price --method pate --epsilon 1 --records 999", "--public-rows missing"),

@@ -108,7 +108,8 @@ def test_a_damaged_params_yaml_is_named_by_a_stage_and_composed_anew(
 # Wrong values: key, value, what is said of it
 WRONG: list[tuple[str, Any, str]] = [
     ("delta", "1e-5", "delta = '1e-5': Input should be a valid number"),
-    ("delta", math.nan, "delta = nan: Input should be less than inf"),
+    ("delta", math.nan, "delta = nan: must be a number"),
+    ("delta", 1.5, "delta = 1.5: Input should be less than 1"),
     ("seed", -1, "seed = -1: Input should be greater than or equal to 0"),
     ("repeats", [10], "repeats = [10]: Input should be a valid integer"),
     ("splits", 0, "splits = 0: Input should be greater than 0"),

@@ -173,6 +173,8 @@ def _wrong_runs(cfg: DictConfig) -> Iterator[str]:
                         settings = {"method": task.config, "problem": task.problem}
                         yield from validate.check(settings, key=where)
                         yield from validate.check(task.data_changes, schema.RowSubset, f"{where}dataset.")
+                        if "backbone" in task.problem_changes:
+                            yield f"{where}the backbone cannot be varied: an experiment has one"
         except (ValueError, OmegaConfBaseException) as error:
             yield f"experiment.{name}: {error}"
 

@@ -97,9 +97,7 @@ class Move(NamedTuple):
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name} {short(size)}" for name, size in sorted(self.largest.items()))
-        others = (
-            "; the others moved, relative to the seeds' standard error or else to the value, by at most: "
-        )
+        others = "; the others moved, in standard errors of the seeds or else relatively, by at most: "
         said = f"{self.same} of {self.tasks} tasks have the same bytes as before"
         return said + f"{others}{sizes}" * (self.same < self.tasks)
 

@@ -1,6 +1,7 @@
 """Execution of tasks: in this process, on the cores of this machine, or on a Dask cluster, with the same rows."""
 
 import os
+import pickle
 import sys
 import traceback
 import warnings
@@ -132,7 +133,12 @@ def attempted(function: Function, index: int, argument: Any) -> Done:
     try:
         value = function(argument)
     except Exception as error:
-        error.add_note(traceback.format_exc())
-        return Done(index, None, error.with_traceback(None))  # which would keep the task's memory
+        note = traceback.format_exc()
+        try:
+            portable = pickle.loads(pickle.dumps(error))  # without frames, which would keep the task's memory
+        except Exception:  # its class cannot be pickled
+            portable = RuntimeError(f"{type(error).__name__}: {error}")
+        portable.add_note(note)
+        return Done(index, None, portable)
     norms = " ".join(f"{norm:.10g}" for noted in Checkpoint.noted.values() for norm in noted)
     return Done(index, value, None, described(), norms)

@@ -9,6 +9,7 @@ from dplangevin.pipeline.validate import Entry, Epsilon
 
 Positive = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0, lt=float("inf"))]
+Delta = Annotated[float, Field(gt=0, lt=1)]
 Texts = Sequence[str]
 Scalings = Sequence[Literal["unit", "global", "raw"]]
 Budgets = Annotated[Sequence[Epsilon], Field(min_length=1)]
@@ -90,7 +91,7 @@ class _Experiment(_Group):  # see `plan` and `sweep`
     runs: Mapping[str, _RunConfig] | None = None
     block: str = ""
     seeds: Positive | Mapping[str, Positive] | None = None
-    delta: PositiveFloat | Literal["1/n^2"] | None = None  # the smaller of 1/n^2 and conf/config.yaml's
+    delta: Delta | Literal["1/n^2"] | None = None  # the smaller of 1/n^2 and conf/config.yaml's
     calibrated: Literal["promised", "proven"] = "promised"  # what `epsilons` are
     price_neighbours: Literal["add_remove", "replace_one"] | None = None  # None: each method's own
     prices: Sequence[Literal["neighbours", "ryffel2022", "last_iterate"]] = ()
@@ -119,7 +120,7 @@ class Config(_Group):
     """The whole of `params.yaml`."""
 
     seed: Annotated[int, Field(ge=0)]
-    delta: PositiveFloat
+    delta: Delta
     repeats: Positive
     splits: Positive
     scale: str

@@ -3,7 +3,7 @@
 A mapping with a `_target_` is checked against the parameters of that class or function. A dataclass is then built, so
 that its `__post_init__` checks the values. Functions are never called.
 
->>> check({"_target_": "dplangevin.problems.sampling.Sampling", "scheme": "poisson", "batch": "2"}, key="sampling")
+>>> check({"_target_": "dplangevin.problems.sampling.Sampling", "scheme": "poisson", "batch": "2"}, key="sampling.")
 ["sampling.batch = '2': Input should be a valid integer"]
 """
 
@@ -66,7 +66,7 @@ Free = Annotated[Any, PlainValidator(_free)]
 
 @cache
 def _arguments(target: Any) -> Any:
-    """Return the type of a target's arguments, of which none must be given."""
+    """Return the type of a target's arguments, all of them optional."""
     parameters = signature(target).parameters.values()
     fields = {each.name: _plain(each.annotation, each.name) for each in parameters}
     more = any(each.kind is each.VAR_KEYWORD for each in parameters)
@@ -101,7 +101,10 @@ def check(value: Any, hint: Any = Free, key: str = "") -> list[str]:
 
     It imports what a `_target_` names, so it is for values of conf/, which is code.
     """
-    faults, words = list[str](), {*re.findall(r'"([^"]+)":', json.dumps(value))}
+    text = json.dumps(value, ensure_ascii=False)
+    words = {*re.findall(r'"([^"]+)":', text)}
+    nan = re.findall(r'"([^"]+)": [^"{}]*\bNaN\b', text)  # which most types accept
+    faults = [f"{key}{word} = nan: must be a number" for word in nan]
     try:
         _validated(hint, value)
     except ValidationError as error:
