@@ -168,7 +168,7 @@ def passes(cfg: DictConfig, name: str, args: argparse.Namespace) -> bool:
         of.work.spec = OmegaConf.merge(of.work.spec, {"attack": None})
         Checkpoint.stops = True
         steps, priced = first_steps(of.work, of.paths[0]), prices(of.work, of.paths[0])
-        print(f"{name}: first steps: {steps}; prices: {priced}", flush=True)
+        print(f"{name}: " + f"first steps: {steps}; " * (steps.tasks > 0) + f"prices: {priced}", flush=True)
         return steps.farthest <= CLOSE_TASK and priced.farthest <= CLOSE_PRICE
     comparison = check(of, KEPT / name, args.units if of.work or args.quick else len(of.kinds), args.only)
     move, within = comparison.move, CLOSE_TASK if args.quick else args.within
