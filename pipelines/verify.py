@@ -1,6 +1,6 @@
 """Check committed results: python pipelines/verify.py [NAME ...] [--quick | [--units N] [--within MOVE] [--renew]].
 
-Computes N tasks of every method of a run, with those that are always computed with them, and all of an analysis. With
+Computes N tasks (1) of every method of a run, with those that run together with them, and N (all) of an analysis. With
 `--quick`, minutes: all prices, the first steps of one long chain of each method, and one task of each short analysis.
 
 `--renew` is for an edit that changes no number: if no task moved by more than `--within`, all trainings of a result get
@@ -170,7 +170,8 @@ def passes(cfg: DictConfig, name: str, args: argparse.Namespace) -> bool:
         steps, priced = first_steps(of.work, of.paths[0]), prices(of.work, of.paths[0])
         print(f"{name}: " + f"first steps: {steps}; " * (steps.tasks > 0) + f"prices: {priced}", flush=True)
         return steps.farthest <= CLOSE_TASK and priced.farthest <= CLOSE_PRICE
-    comparison = check(of, KEPT / name, args.units if of.work or args.quick else len(of.kinds), args.only)
+    every = 0 if of.work or args.quick else len(of.kinds)
+    comparison = check(of, KEPT / name, args.units or every or 1, args.only)
     move, within = comparison.move, CLOSE_TASK if args.quick else args.within
     sizes = (f"{column} {size:.3g}" for column, size in move.largest.items())
     print(f"{name}: {comparison}", *sizes, sep="\n  ", flush=True)
@@ -187,7 +188,7 @@ def main(cfg: DictConfig, *words: str) -> None:
     parser.add_argument("names", nargs="*")
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--quick", action="store_true", help="prices and short tasks alone")
-    parser.add_argument("--units", type=int, default=1, help="how many tasks of each method")
+    parser.add_argument("--units", type=int, default=0, help="how many tasks of each method")
     parser.add_argument("--only", nargs="+", default=(), help="these methods")
     parser.add_argument("--within", type=float, default=0.0, help="the largest move that passes")
     way.add_argument("--renew", action="store_true", help="give tasks the keys of the current code")

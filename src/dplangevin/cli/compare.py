@@ -95,9 +95,8 @@ def compare(
     _check_out(results, schema)
     repeats = repeats or (QUICK_REPEATS if quick else REPEATS)
     one = table.stat().st_size * repeats > LARGE
-    splits: dict[str, Any] = {"test_file": str(test and test.resolve())}
-    if test is None:
-        splits = {"train_share": TRAIN_SHARE, "repeats": 1 if one else repeats, "seed": seed or SPLITS}
+    drawn = {"train_share": TRAIN_SHARE, "repeats": 1 if one else repeats, "seed": seed or SPLITS}
+    splits = drawn if test is None else {"test_file": str(test.resolve())}
     chosen = methods_named([name for text in methods or () for name in separated(text)], quick)
     comparison = Comparison(
         table, stated, splits, chosen, epsilons, delta, repeats, seed, results, group, rows_per_person

@@ -22,7 +22,8 @@ MEANING = {"add_remove": "one data set has a record more", "replace_one": "one r
 BEST = "best proof"  # how the table calls the status "tight"
 ATTACK_RUNS = 200_000  # on each of the two data sets
 DELTAS, RATES = tuple(10.0**-k for k in range(2, 13)), (0.001, 0.01, 0.1, 0.25, 0.5)  # of --curve
-LAWS, RUNS = {"negative-binomial": 0.0, "poisson": math.inf}, 10.0  # law of the number of runs -> its shape
+LAWS = {"negative-binomial": 0.0, "poisson": math.inf}  # of the number of runs -> its shape
+RUNS = 10.0  # mean number of runs
 TUNING = (
     "each run draws its setting without looking at the data; the number of runs is drawn first and stays secret",
     "only the best run leaves, by a score that one run releases too: what the score reads is part of that run's price",

@@ -700,7 +700,7 @@ def _numbers(given: Any, name: str, fix: str) -> np.ndarray:
 
 
 def _classes(y: Any, classes: Sequence[Any] | None) -> tuple[Any, ...]:
-    """Return the classes in order: those given, or the labels in y. No message shows a label of y, which is private."""
+    """Return the classes in order: those given, or the labels in y. These are private: no message shows one."""
     given, name = (y, "y") if classes is None else (classes, "classes")
     fix = "give a list of labels of one type, such as classes=['no', 'yes']"
     try:

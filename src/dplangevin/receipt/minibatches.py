@@ -82,7 +82,7 @@ def _epochs(minibatches: Rows, sizes: np.ndarray, records: int) -> Iterator[tupl
     ordered = len(blocks[0]) > 1 and all((np.diff(np.concatenate(block)) == 1).all() for block in blocks)
     kept = "minibatches never change" * (same or ordered)
     yield Sampler("in_order", length), again or "epochs differ" * (not kept)
-    # shuffled rows can be cut at any places, and no test can tell: the larger price counts
+    # No test tells a random allocation from shuffled rows that are cut at its sizes, so both fit.
     yield Sampler("shuffled", length), again or kept
     alike = equal and binom.pmf(records // length, records, 1 / length) ** (len(sizes) - 1) < ERROR
     yield Sampler("random_allocation", length), again or kept or "sizes are equal" * bool(alike)

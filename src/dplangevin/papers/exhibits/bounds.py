@@ -44,5 +44,4 @@ def li2019_page(frame: pd.DataFrame, *, notes: str, title: str = "") -> str:
     columns = ["panel", "case", "schedule", "neighbours", "term", "cases", "x from", "to"]
     columns += ["value from", "to", "ratio from", "to"]
     text = tables.fill(notes, frame[frame.panel.eq("printed")])
-    body = "\n".join(tables.table(columns, lines, left=5))
-    return f"# {title}\n\n{text}\n\n{body}\n"
+    return "\n".join([f"# {title}\n\n{text}\n", *tables.table(columns, lines, left=5), ""])
